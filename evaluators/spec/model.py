@@ -1,0 +1,158 @@
+"""From a spec to a running reference: the module, its float64 copy, its forward signature."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import inspect
+import linecache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from evaluators.errors import SpecError
+from evaluators.spec.inputs import make_tensor, resolve_dims, stream_seed
+from evaluators.spec.kernel_spec import KernelSpec
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+@lru_cache(maxsize=64)
+def _execute(text: str, origin: str) -> ModuleType:
+    # The text is registered as a file of its own, so tracebacks show its lines and inspect.getsource finds it.
+    filename = f"<reference {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    module = ModuleType("kernelevolve_reference")
+    module.__file__ = filename
+    try:
+        exec(compile(text, filename, "exec"), module.__dict__)
+    except SyntaxError as e:
+        raise SpecError(f"{origin}: reference: line {e.lineno}: {e.msg}; fix the Python there") from e
+    except Exception as e:
+        line = next((f.lineno for f in inspect.trace()[::-1] if f.filename == filename), "?")
+        raise SpecError(f"{origin}: reference: line {line}: {type(e).__name__}: {_one_line(e)}") from e
+    if not inspect.isclass(getattr(module, "Model", None)):
+        raise SpecError(f"{origin}: reference: defines no class Model; define Model(nn.Module) or a function")
+    return module
+
+
+def reference_namespace(spec: KernelSpec) -> dict[str, Any]:
+    """Globals of the executed reference text: ``Model``, and ``get_inputs`` where the spec has it.
+
+    Raises SpecError with the line where the text does not run.
+    """
+    return _execute(spec.reference, spec.origin or spec.name).__dict__
+
+
+def constructor_arguments(spec: KernelSpec, dims: Mapping[str, int] | None = None) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments of ``Model`` (and ``ModelNew``): ``get_init_inputs()`` where the reference defines it,
+    else the symbolic dims that the constructor names."""
+    space = reference_namespace(spec)
+    if "get_init_inputs" in space:
+        made = space["get_init_inputs"]()
+        # KernelBench writes [args…] or, in some files, [[args…], {kwargs}].
+        if len(made) == 2 and isinstance(made[0], list) and isinstance(made[1], dict):
+            return list(made[0]), dict(made[1])
+        return list(made), {}
+    accepted = inspect.signature(space["Model"].__init__).parameters
+    return [], {k: v for k, v in resolve_dims(spec, dims).items() if k in accepted}
+
+
+def build_model(
+    spec: KernelSpec, device: str | torch.device, seed: int = 0, dims: Mapping[str, int] | None = None
+) -> nn.Module:
+    """The reference on ``device``: floating parameters and buffers in ``spec.dtype``, train or eval mode as the spec says.
+
+    Parameters listed in the spec are drawn from their own distributions, saved ones are loaded from ``spec.state``, others keep what
+    the constructor draws under ``seed``. Raises SpecError where the reference does not build.
+    """
+    import torch
+
+    place = torch.device(device)
+    origin = spec.origin or spec.name
+    args, kwargs = constructor_arguments(spec, dims)
+    try:
+        with seeded(stream_seed(seed, "model"), place), place:
+            model: nn.Module = reference_namespace(spec)["Model"](*args, **kwargs)
+    except SpecError:
+        raise
+    except Exception as e:
+        raise SpecError(f"{origin}: reference: Model() raised {type(e).__name__}: {_one_line(e)}") from e
+    model = model.to(device=place, dtype=getattr(torch, spec.dtype))
+    if spec.state is not None and place.type != "meta":
+        _load_state(model, spec, place)
+    values = resolve_dims(spec, dims)
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for item in spec.parameters:
+            if item.name not in own:
+                raise SpecError(f"{origin}: parameters.{item.name}: Model has no parameter of that name")
+            if place.type == "meta":
+                continue
+            value = make_tensor(item, spec, seed, place, values, role="parameter")
+            if value.shape != own[item.name].shape:
+                have, want = list(own[item.name].shape), list(value.shape)
+                raise SpecError(f"{origin}: parameters.{item.name}: shape {want}, but Model has {have}")
+            own[item.name].copy_(value)
+            del value
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    return model.train(spec.mode == "train")
+
+
+def _load_state(model: nn.Module, spec: KernelSpec, device: torch.device) -> None:
+    import torch
+
+    try:
+        state = torch.load(str(spec.state), map_location=device, weights_only=True)
+    except OSError as e:
+        raise SpecError(f"{spec.name}: state: {spec.state} cannot be read ({e.strerror}); build the spec again") from e
+    model.load_state_dict(state)
+
+
+def to_float64(model: nn.Module, inputs: Sequence[Any]) -> tuple[nn.Module, list[Any]]:
+    """A float64 copy of the reference and of its inputs: the oracle. Integers, bools and plain values stay what they are.
+
+    References cast for themselves (``x.float()``, ``softmax(dtype=torch.float32)``); in the copy such casts widen to float64 too, or
+    the oracle would be no better than what it judges.
+    """
+    import torch
+
+    from evaluators.spec.widen import widened
+
+    def widen(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.double() if value.is_floating_point() else value.clone()
+        if isinstance(value, (list, tuple)):
+            return type(value)(widen(v) for v in value)
+        return value
+
+    oracle = copy.deepcopy(model).double()
+    oracle.forward = widened(oracle.forward)
+    return oracle, [widen(v) for v in inputs]
+
+
+def signature(spec: KernelSpec) -> tuple[str, ...]:
+    """Names of forward's arguments, without self, in order."""
+    if spec.inputs is not None:
+        return tuple(i.name for i in spec.inputs)
+    return tuple(inspect.signature(reference_namespace(spec)["Model"].forward).parameters)[1:]
+
+
+@contextlib.contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Global random state set to ``seed`` inside, and as it was outside."""
+    import torch
+
+    devices = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed % 2**63)
+        yield
+
+
+def _one_line(e: BaseException) -> str:
+    return " ".join(str(e).split())[:300]

@@ -1,0 +1,53 @@
+"""Suites: folders of specs, shipped under ``corpora/suites`` or anywhere on disk."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from evaluators.errors import SpecError
+from evaluators.spec.from_yaml import Profile
+from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.spec.schema import suggest
+
+_SUFFIXES = (".yaml", ".yml", ".py")
+
+
+def root() -> Path:
+    """Folder of the shipped suites."""
+    return Path(str(files("corpora") / "suites"))
+
+
+def names() -> tuple[str, ...]:
+    """Names of the shipped suites."""
+    return tuple(sorted(p.name for p in root().iterdir() if p.is_dir() and not p.name.startswith(("_", "."))))
+
+
+def members(name: str) -> tuple[Path, ...]:
+    """Spec files of a shipped suite, or of a folder, in order of their names. Raises SpecError for an unknown or empty one."""
+    folder = root() / name if name in names() else Path(name)
+    if not folder.is_dir():
+        raise SpecError(f"{name}: no such suite or folder; {suggest(name, names())}")
+    found = tuple(sorted(p for p in folder.iterdir() if p.suffix in _SUFFIXES and not p.name.startswith(("_", "."))))
+    if not found:
+        raise SpecError(f"{name}: the folder holds no spec; put YAML specs or KernelBench files there")
+    return found
+
+
+def find(ref: str) -> Path:
+    """File of a shipped spec named ``suite/spec`` or ``spec``. Raises SpecError where there is none, or more than one."""
+    everything = {f"{suite}/{p.stem}": p for suite in names() for p in members(suite)}
+    matches = [key for key in everything if ref in (key, key.partition("/")[2])]
+    if len(matches) > 1:
+        raise SpecError(f"{ref}: is in several suites; write one of {', '.join(matches)}")
+    if not matches:
+        known = [key.partition("/")[2] for key in everything] if "/" not in ref else list(everything)
+        raise SpecError(f"{ref}: no such spec or file; {suggest(ref, known)}")
+    return everything[matches[0]]
+
+
+def load_suite(name: str, profile: Profile = "cpu", dtype: str | None = None) -> list[KernelSpec]:
+    """Every spec of a suite in normal form. Raises SpecError at the first malformed one."""
+    from evaluators.spec.loading import load
+
+    return [load(str(path), dtype=dtype, profile=profile) for path in members(name)]

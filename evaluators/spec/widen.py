@@ -1,0 +1,40 @@
+"""Run PyTorch code with every narrower floating type it asks for replaced by float64."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class Widen(TorchDispatchMode):  # type: ignore[misc]
+    """Casts and factories inside the mode make float64 where they were asked for float32, float16 or bfloat16."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        wide = tuple(_wide(a) for a in args)
+        return func(*wide, **{k: _wide(v) for k, v in (kwargs or {}).items()})
+
+
+def _wide(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
+
+
+def widened(call: Callable[..., Any]) -> Callable[..., Any]:
+    """``call`` run in float64 throughout, new tensors of the default type included."""
+
+    @functools.wraps(call)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            with Widen():
+                return call(*args, **kwargs)
+        finally:
+            torch.set_default_dtype(before)
+
+    return run
