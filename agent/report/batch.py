@@ -1,0 +1,127 @@
+"""One page and one JSON file for many runs: a table, and speed-ups with their intervals side by side."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.report.data import RunReport
+from agent.report.page import markup, environment, plain, style
+from agent.report.timing_charts import Bar, speedups
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """One spec of a batch. Times are milliseconds; ``ratio`` with ``low`` and ``high`` comes from the fresh-process re-run; ``error`` is set where
+    the run itself failed; ``report`` is the path of the run's own page."""
+
+    spec: str
+    target: str
+    dtype: str
+    run_id: str | None = None
+    recommendation: str = "none"
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    kernel_ms: float | None = None
+    eager_ms: float | None = None
+    compile_ms: float | None = None
+    roofline: float | None = None
+    correct: int = 0
+    evaluations: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    report: str = ""
+
+    @classmethod
+    def of(cls, run: RunReport, page: str = "") -> BatchRow:
+        """The row of a run."""
+        verdict = run.verdict
+        t = verdict.timing if verdict else None
+        return cls(
+            spec=run.spec.name,
+            target=run.target,
+            dtype=run.spec.dtype,
+            run_id=run.run_id,
+            recommendation=run.recommendation,
+            ratio=t.ratio if t else None,
+            low=t.low if t else None,
+            high=t.high if t else None,
+            kernel_ms=t.candidate_ms if t else None,
+            eager_ms=t.baselines.get("eager") if t else None,
+            compile_ms=t.baselines.get("compile") if t else None,
+            roofline=verdict.roofline.fraction if verdict and verdict.roofline else None,
+            correct=sum(1 for n in run.nodes if n.evaluation and n.evaluation.status in ("correct", "checked")),
+            evaluations=sum(1 for n in run.nodes if n.evaluation),
+            seconds=run.seconds,
+            report=page,
+        )
+
+
+def summary(rows: Sequence[BatchRow]) -> dict[str, Any]:
+    """Counts and the geometric mean over all specs that were timed or recommend the baseline, the latter as 1."""
+    counted = [r for r in rows if not r.error and r.recommendation in ("kernel", "baseline")]
+    shipped = [r.ratio if r.recommendation == "kernel" and r.ratio else 1.0 for r in counted]
+    geomean = math.exp(sum(math.log(x) for x in shipped) / len(shipped)) if shipped else None
+    return {
+        "specs": len(rows),
+        "correct": sum(1 for r in rows if r.correct),
+        "faster": sum(1 for r in rows if r.recommendation == "kernel"),
+        "failed": sum(1 for r in rows if r.error),
+        "geomean_shipped": geomean,
+    }
+
+
+def write_batch(name: str, rows: Sequence[BatchRow], folder: Path) -> Path:
+    """Write batch.html and batch.json into ``folder``; returns the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    totals = summary(rows)
+    data = {"name": name, "summary": totals, "rows": [asdict(r) for r in rows]}
+    (folder / "batch.json").write_text(json.dumps(plain(data), indent=1), encoding="utf-8")
+    several = len({r.target for r in rows}) > 1
+    names = [f"{r.spec} ({r.target})" if several else r.spec for r in rows]
+    bars = [Bar(n, r.ratio, r.low, r.high, r.error and "failed") for n, r in zip(names, rows, strict=True)]
+    tiles = [(f"{totals['correct']} of {totals['specs']}", "specs with a correct kernel")]
+    tiles.append((str(totals["faster"]), "intervals wholly above 1"))
+    if totals["geomean_shipped"]:
+        tiles.append((f"{totals['geomean_shipped']:.2f}×", "geometric mean of what is recommended"))
+    if totals["failed"]:
+        tiles.append((str(totals["failed"]), "runs failed"))
+    page = folder / "batch.html"
+    text = (
+        environment()
+        .get_template("batch.html.j2")
+        .render(
+            name=name,
+            style=style(),
+            rows=[_shown(r) for r in rows],
+            targets=sorted({r.target for r in rows}),
+            tiles=tiles,
+            chart=markup(speedups(bars)),
+        )
+    )
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def _shown(row: BatchRow) -> dict[str, str]:
+    def ms(value: float | None) -> str:
+        return "" if value is None else f"{value:.4g}"
+
+    return {
+        "spec": row.spec,
+        "target": row.target,
+        "eager": ms(row.eager_ms),
+        "compile": ms(row.compile_ms),
+        "kernel": ms(row.kernel_ms),
+        "ratio": "" if row.ratio is None else f"{row.ratio:.2f}×",
+        "interval": "" if row.low is None or row.high is None else f"{row.low:.2f}–{row.high:.2f}",
+        "roofline": "" if row.roofline is None else f"{100 * row.roofline:.0f}%",
+        "use": {"kernel": "kernel", "baseline": "PyTorch", "untimed": "not timed", "none": "PyTorch"}[row.recommendation],
+        "error": row.error,
+        "report": row.report,
+    }

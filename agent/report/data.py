@@ -1,0 +1,121 @@
+"""What a report shows, gathered from the run store into one plain value; charts, page, tables and JSON all read this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from evaluators.candidate import Candidate
+from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.verdict import Evaluation
+
+Recommendation = Literal["kernel", "baseline", "untimed", "none"]
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A passage a candidate was given."""
+
+    chunk_id: str
+    title: str = ""
+    document: str = ""
+    locator: str = ""
+    kind: str = ""
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A candidate of the search graph with its verdict (None while it is being judged) and what it was given."""
+
+    candidate: Candidate
+    evaluation: Evaluation | None
+    citations: tuple[Citation, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """Speed-up over the stronger baseline where the candidate is correct and was timed."""
+        e = self.evaluation
+        return e.timing.ratio if e and e.status == "correct" and e.timing else None
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One run. ``phases`` are seconds of wall clock by activity; ``confirmation`` is the winner's fresh-process
+    re-run, ``recorded`` the recommendation the finished run wrote down."""
+
+    run_id: str
+    spec: KernelSpec
+    target: str
+    status: str
+    nodes: tuple[Node, ...]
+    best_id: str | None
+    confirmation: Evaluation | None
+    recorded: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    started: str = ""
+    seconds: float = 0.0
+    stop_reason: str = ""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    tokens: int = 0
+    dollars: float = 0.0
+
+    @property
+    def best(self) -> Node | None:
+        """The candidate the run settled on."""
+        return next((n for n in self.nodes if n.candidate.id == self.best_id), None)
+
+    @property
+    def verdict(self) -> Evaluation | None:
+        """What is reported of the best candidate: its fresh-process re-run, else (run not finished) what the search measured."""
+        return self.confirmation or (self.best.evaluation if self.best else None)
+
+    @property
+    def recommendation(self) -> Recommendation:
+        """``kernel`` only where the whole interval of the fresh re-run lies above 1; an unconfirmed gain is no gain."""
+        best, verdict = self.best, self.verdict
+        if best is None or verdict is None:
+            return "none"
+        if verdict.status == "checked":
+            return "untimed"
+        gain = self.confirmation and verdict.status == "correct" and verdict.timing and verdict.timing.low > 1.0
+        return "kernel" if gain and self.recorded != "baseline" else "baseline"
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in one sentence."""
+        verdict = self.verdict
+        kind = self.recommendation
+        if kind == "none":
+            return f"No correct kernel in {len(self.nodes)} candidates; keep PyTorch."
+        if kind == "untimed":
+            return f"A kernel was checked numerically and compiled for {self.target}; nothing was timed, because that device is not here."
+        if verdict is None or verdict.timing is None:
+            return "The best candidate was not confirmed; keep PyTorch."
+        t = verdict.timing
+        gain = f"{t.ratio:.2f}× over {t.baseline} (95% interval {t.low:.2f} to {t.high:.2f})"
+        if kind == "kernel":
+            return f"Use the kernel: {gain}."
+        if not self.confirmation:
+            return f"Best so far {gain}, not yet confirmed in a fresh process."
+        return f"Keep PyTorch: the best correct kernel reached {gain}, which is not a gain."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain values, ready for JSON: the raw record of the run."""
+        out = asdict(self)
+        out["recommendation"] = self.recommendation
+        out["summary"] = self.sentence
+        return out
+
+
+def lineage(report: RunReport) -> tuple[Node, ...]:
+    """The best candidate's ancestors, oldest first, itself last, following each candidate's first parent."""
+    by_id = {n.candidate.id: n for n in report.nodes}
+    chain: list[Node] = []
+    current = by_id.get(report.best_id or "")
+    while current is not None and current not in chain:
+        chain.append(current)
+        parents = [by_id[p] for p in current.candidate.parents if p in by_id]
+        current = parents[0] if parents else None
+    return tuple(reversed(chain))
