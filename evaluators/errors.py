@@ -33,3 +33,7 @@ class ToolMissing(EvaluatorError):
 
 class JudgeError(EvaluatorError):
     """The judge itself (not the candidate) could not work: the reference fails, a process cannot start, a device is gone."""
+
+
+class TraceError(EvaluatorError):
+    """A reference cannot be traced to the loop IR."""

@@ -19,9 +19,7 @@ UNARY = frozenset(
     "neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt tanh sigmoid erf sin cos tan reciprocal floor ceil round trunc "
     "sign not isnan isinf".split()
 )
-BINARY = frozenset(
-    "add sub mul div floordiv mod pow min max lt le gt ge eq ne and or xor atan2 fmod".split()
-)
+BINARY = frozenset("add sub mul div floordiv mod pow min max lt le gt ge eq ne and or xor atan2 fmod".split())
 """``div`` is true division; ``floordiv`` and ``mod`` are Python's; ``min`` and ``max`` propagate NaN as PyTorch does."""
 
 
@@ -35,7 +33,8 @@ class Expr:
     - ``where``: args (condition, if_true, if_false);
     - ``cast``: to ``kind``;
     - ``reduced``: ``attr`` is the name of a Reduction of the same kernel, finished in an earlier pass;
-    - ``scanned``: ``attr`` is the name of a Scan of the same pass.
+    - ``scanned``: ``attr`` is the name of a Scan of the same pass;
+    - ``pending``: during lowering only: a fold or scan named ``attr`` at the indices ``args``, not yet placed in a kernel.
     """
 
     op: str
@@ -149,6 +148,11 @@ def scanned(name: str, kind: Kind) -> Expr:
     return _intern_expr("scanned", (), kind, name)
 
 
+def pending(name: str, kind: Kind, at: tuple[Expr, ...]) -> Expr:
+    """A fold or scan at given indices that no kernel computes yet (lowering only)."""
+    return _intern_expr("pending", at, kind, name)
+
+
 _COMPARE = frozenset("lt le gt ge eq ne".split())
 _FLOAT_ONLY = frozenset(
     "exp exp2 expm1 log log1p log2 sqrt rsqrt tanh sigmoid erf sin cos tan reciprocal div pow atan2".split()
@@ -225,7 +229,9 @@ def _fold(name: str, args: tuple[Expr, ...]) -> Expr | None:
 def walk(root: Expr | Affine) -> Iterator[Expr]:
     """Every node below ``root`` once, arguments before users, through indices as well."""
     seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(e, False) for e in _children(root)] if isinstance(root, Affine) else [(root, False)]
+    stack: list[tuple[Expr, bool]] = (
+        [(e, False) for e in _children(root)] if isinstance(root, Affine) else [(root, False)]
+    )
     while stack:
         node, done = stack.pop()
         if done:
