@@ -69,10 +69,9 @@ def describe(
             inputs.append(tensors.get(arg) or _guess_tensor(packet, a.name, arg))
             value = arg
         elif a.has_default_value() or str(a.type).startswith("Optional"):
-            # A trailing optional argument is left to the operator; a required one that may be None is given None.
             if a.has_default_value():
                 continue
-            value = "None"
+            value = "[-1]" if arg == "dim" and "List" in str(a.type) else "None"
         else:
             value = repr(_guess_value(a, name, file))
         call.append(f"{arg if arg != 'input' else a.name}={value}")
@@ -119,7 +118,7 @@ def _find(name: str, file: str) -> Any:
     known = getattr(torch.ops.aten, packet)
     overloads = known.overloads()
     if (overload or "default") not in overloads:
-        shown = ", ".join(f"aten::{packet}.{o}" if o != "default" else f"aten::{packet}" for o in overloads)
+        shown = ", ".join(f"aten::{packet}.{o}" if o != "default" else f"aten::{packet}" for o in overloads if not o.endswith("out"))
         raise SpecError(f"{file}: aten: no overload {name!r}; there are {shown}")
     return getattr(known, overload or "default")
 
@@ -148,9 +147,14 @@ def _guess_value(argument: Any, name: str, file: str) -> Any:
         return value if kind.startswith("List") == isinstance(value, list) or not isinstance(value, list) else value[0]
     if kind == "bool" and argument.name in ("keepdim", "half_to_float", "training", "train", "exclusive"):
         return False
+    if "Tensor" in kind:
+        raise SpecError(
+            f"{file}: aten: argument {argument.name!r} of {name} is a list of tensors, which cannot be guessed; write a YAML spec "
+            "with a reference that calls it"
+        )
     raise SpecError(
         f"{file}: aten: argument {argument.name!r} ({kind}) of {name} cannot be guessed; write a YAML spec with 'aten: {name}' and "
-        f"{argument.name!r} under {'inputs' if 'Tensor' in kind else 'args'}"
+        f"{argument.name!r} under args"
     )
 
 

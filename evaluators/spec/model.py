@@ -82,7 +82,10 @@ def build_model(
         raise
     except Exception as e:
         raise SpecError(f"{origin}: reference: Model() raised {type(e).__name__}: {_one_line(e)}") from e
-    model = model.to(device=place, dtype=getattr(torch, spec.dtype))
+    floating = {t.dtype for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()}
+    # A live module that mixes precisions on purpose keeps them.
+    mixed = spec.source == "live" and len(floating) > 1
+    model = model.to(place) if mixed else model.to(device=place, dtype=getattr(torch, spec.dtype))
     if spec.state is not None and place.type != "meta":
         _load_state(model, spec, place)
     values = resolve_dims(spec, dims)
