@@ -169,9 +169,8 @@ def cast(value: Expr, kind: Kind) -> Expr:
     """Convert to another compute type; constants fold."""
     if value.kind == kind:
         return value
-    if value.op == "const" and not (isinstance(value.attr, float) and value.attr != value.attr):
-        if not (kind in ("i32", "i64") and isinstance(value.attr, float)):
-            return const(value.attr, kind)
+    if value.op == "const" and not (kind in ("i32", "i64") and isinstance(value.attr, float)):
+        return const(value.attr, kind)
     return _intern_expr("cast", (value,), kind)
 
 

@@ -144,9 +144,9 @@ class _Pass:
             case "cast":
                 return self.value(e.args[0])
             case "and" | "or" | "xor":
-                return _LOGIC[e.op, e.kind == "bool"](*map(self.value, e.args))  # type: ignore[no-any-return]
+                return _LOGIC[e.op, e.kind == "bool"](*map(self.value, e.args))
         table = _UNARY if len(e.args) == 1 else _BINARY
-        return table[e.op](*map(self.value, e.args))  # type: ignore[no-any-return]
+        return table[e.op](*map(self.value, e.args))
 
     def run(self) -> None:
         cols = list(range(self.rows, self.rank))

@@ -153,7 +153,7 @@ def _folds(
         case "native_group_norm":
             return _group_norm(low, x, *args[1:])
         case "_native_batch_norm_legit_no_training":
-            return _batch_norm_eval(x, *args[1:5], args[6], dtype), None, None
+            return _batch_norm_eval(x, args[1], args[2], args[3], args[4], args[6], dtype), None, None
         case "_embedding_bag_forward_only" | "_embedding_bag":
             out_bag = lower_folds.embedding_bag(low, args, dtype)
             return None if out_bag is None else (out_bag, None, None, None)

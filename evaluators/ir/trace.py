@@ -7,8 +7,8 @@ from typing import Any
 
 from evaluators.errors import TraceError
 from evaluators.ir.kernel import Buffer, Program
-from evaluators.ir.lower import Lowering, Value, buffer_of, dtype_name, lower_node
-from evaluators.ir.values import KIND_OF
+from evaluators.ir.lower import buffer_of, dtype_name, lower_node
+from evaluators.ir.values import KIND_OF, Lowering, Value
 from evaluators.spec.kernel_spec import KernelSpec
 
 KEEP = (
@@ -60,7 +60,7 @@ def trace_module(model: Any, inputs: tuple[Any, ...], name: str) -> Program:
 
     low = Lowering()
     env: dict[str, Any] = {}
-    flat = [x for x in torch.utils._pytree.tree_leaves(inputs)]
+    flat = list(torch.utils._pytree.tree_leaves(inputs))
     position = 0
     for item in exported.graph_signature.input_specs:
         node_name = item.arg.name
