@@ -1,0 +1,107 @@
+"""The real parts of a run, built on first use: proposers by name, retrieval over the packaged corpora, the judge, prompt synthesis."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import SettingsError
+from agent.settings import RunSettings
+from knowledge.runs.home import home
+from knowledge.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from agent.proposers.base import Proposer
+    from agent.runtime import Judge, Retriever, Synthesize
+    from evaluators.spec.kernel_spec import KernelSpec
+    from evaluators.target import Target
+
+PROPOSERS = ("builtin", "llm", "manual")
+
+
+def open_store(settings: RunSettings) -> RunStore:
+    """The run store of the settings' data folder, else of the environment."""
+    if settings.home is None:
+        return RunStore()
+    root = Path(settings.home).expanduser()
+    return RunStore(f"sqlite:///{root / 'store.db'}", str(root / "objects"))
+
+
+def proposers(settings: RunSettings) -> dict[str, Proposer]:
+    """The settings' proposers by name. A missing LLM endpoint is an error here, never a fallback."""
+    return {name: _proposer(name, settings) for name in settings.proposers}
+
+
+def _proposer(name: str, settings: RunSettings) -> Proposer:
+    if name == "builtin":
+        from agent.proposers.builtin.propose import BuiltinProposer
+
+        return BuiltinProposer()
+    if name == "llm":
+        from agent.proposers.llm import LLMProposer
+
+        return LLMProposer(settings)
+    if name == "manual":
+        from agent.proposers.manual import ManualProposer
+
+        return ManualProposer(settings)
+    raise SettingsError("proposers", name, f"of {', '.join(PROPOSERS)}")
+
+
+def retriever(settings: RunSettings) -> Retriever:
+    """Retrieval over the knowledge store, which is first brought up to date with the packaged corpora."""
+    from importlib.resources import files
+
+    from knowledge.ingest import ingest
+    from knowledge.store import KnowledgeStore
+    from retrieval.retrieve import Arms
+    from retrieval.retrieve import Retriever as KnowledgeRetriever
+
+    root = Path(settings.home).expanduser() if settings.home else home()
+    store = KnowledgeStore.open(root / "knowledge")
+    ingest([Path(str(files("corpora")))], store)  # by content hash: cheap where nothing changed
+    return KnowledgeRetriever(store, arms=Arms(**settings.arms))
+
+
+def synthesizer(settings: RunSettings) -> Synthesize | None:
+    """Prompt synthesis where a proposer other than the built-in one takes part."""
+    if all(name == "builtin" for name in settings.proposers):
+        return None
+    from agent.prompts.synthesize import synthesize
+
+    def render(context: Any, max_tokens: int) -> Any:
+        return synthesize(context, _work(context.spec), max_tokens)
+
+    return render
+
+
+def _work(spec: KernelSpec) -> Any:
+    from evaluators.errors import TraceError
+    from evaluators.ir.facts import work
+    from evaluators.ir.trace import trace
+
+    try:
+        return work(trace(spec))
+    except TraceError:
+        return None
+
+
+def judge(spec: KernelSpec, target: Target) -> AbstractContextManager[Judge]:
+    """The judge."""
+    from evaluators.judge.judge import Judge as RealJudge
+
+    return RealJudge(spec, target)
+
+
+def facts(spec: KernelSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(operators, loop-IR patterns) of a spec; both empty where it cannot be traced, which only leaves retrieval fewer words to go by."""
+    from evaluators.errors import TraceError
+    from evaluators.ir.facts import operators, patterns
+    from evaluators.ir.trace import trace
+
+    try:
+        program = trace(spec)
+    except TraceError:
+        return (), ()
+    return operators(program), patterns(program)

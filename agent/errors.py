@@ -1,0 +1,38 @@
+"""Named errors of the agent package. Each message says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class AgentError(Exception):
+    """Base of every error raised by this package."""
+
+
+class EmitError(AgentError):
+    """A loop-IR construct that a language emitter cannot express; the message names it."""
+
+
+class ProposerError(AgentError):
+    """A proposer could not propose. The message says what to do."""
+
+
+class SettingsError(AgentError):
+    """A run setting has a value that cannot be used."""
+
+    def __init__(self, name: str, value: object, need: str) -> None:
+        super().__init__(f"setting {name}: {value!r} should be {need}")
+        self.name = name
+
+
+class RunBusyError(AgentError):
+    """Another process is working on the run."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} is being worked on by another process; wait for it, or end it and resume")
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """The user stopped a run; everything judged so far is kept."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"interrupted; `kernelevolve resume {run_id}` continues where it stopped")
+        self.run_id = run_id

@@ -1,0 +1,67 @@
+"""The state machine: retrieve → synthesize_prompt → generate → evaluate → reflect, around and around until terminate.
+
+Every node may run again after a crash, so each asks the run store first and does only what is not recorded there. What a step is
+for was decided and recorded by the ``reflect`` before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
+
+from agent import steps
+from agent.runtime import Runtime
+from agent.state import RunState, ShareState, StudioInput
+
+RuntimeOf = Callable[[str], Runtime]
+"""Run id → what the nodes of that run work with."""
+
+
+def build(
+    runtime_of: RuntimeOf, begin: Callable[[StudioInput], RunState] | None = None
+) -> StateGraph[Any, Any, Any, Any]:
+    """The uncompiled graph. ``begin``, where given, is a first node that makes a run out of a :class:`StudioInput`."""
+
+    def retrieve(state: RunState) -> RunState:
+        return steps.retrieve(runtime_of(state["run_id"]), state["step"])
+
+    def synthesize_prompt(state: RunState) -> RunState:
+        return steps.synthesize_prompt(runtime_of(state["run_id"]), state["step"])
+
+    def fan_out(state: RunState) -> list[Send]:
+        return [Send("generate", share) for share in steps.shares(runtime_of(state["run_id"]), state)]
+
+    def generate(share: ShareState) -> None:
+        steps.generate(runtime_of(share["run_id"]), share)
+
+    def evaluate(state: RunState) -> RunState:
+        return steps.evaluate(runtime_of(state["run_id"]), state["step"])
+
+    def reflect(state: RunState) -> RunState:
+        return steps.reflect(runtime_of(state["run_id"]), state["step"])
+
+    def onward(state: RunState) -> Literal["retrieve", "terminate"]:
+        return "terminate" if state.get("ended") else "retrieve"
+
+    def terminate(state: RunState) -> RunState:
+        return steps.terminate(runtime_of(state["run_id"]), state["ended"])
+
+    graph = StateGraph(RunState, input_schema=StudioInput if begin else RunState)
+    for node in (retrieve, synthesize_prompt, generate, evaluate, reflect, terminate):
+        graph.add_node(node.__name__, node)
+    if begin is None:
+        graph.add_edge(START, "retrieve")
+    else:
+        graph.add_node("begin", begin)
+        graph.add_edge(START, "begin")
+        graph.add_edge("begin", "retrieve")
+    graph.add_edge("retrieve", "synthesize_prompt")
+    graph.add_conditional_edges("synthesize_prompt", fan_out, ["generate"])
+    graph.add_edge("generate", "evaluate")
+    graph.add_edge("evaluate", "reflect")
+    graph.add_conditional_edges("reflect", onward)
+    graph.add_edge("terminate", END)
+    return graph

@@ -1,0 +1,57 @@
+"""RunResult: what a finished run comes to, read from the run store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agent.search.verdict import message
+from evaluators.candidate import Candidate
+from evaluators.verdict import Evaluation
+from knowledge.runs.home import home
+from knowledge.runs.store import RunStore
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """``best`` is the recommended kernel, or with recommendation ``baseline`` the best candidate there was (None if none was correct).
+
+    ``confirmed`` is its fresh-process verdict, the only one to report; ``evaluations`` are those of the search, in order.
+    """
+
+    run_id: str
+    recommendation: Literal["kernel", "baseline"]
+    best: Candidate | None
+    confirmed: Evaluation | None
+    evaluations: Sequence[Evaluation]
+    reason: str
+    message: str
+    folder: Path
+
+
+def folder_of(run_id: str, root: str | None = None) -> Path:
+    """A run's folder of human output under the data folder ``root``."""
+    return (Path(root).expanduser() if root else home()) / "runs" / run_id
+
+
+def result_of(store: RunStore, run_id: str) -> RunResult:
+    """The result of a run. One that has not finished recommends the baseline, and its message says so."""
+    run = store.get_run(run_id)
+    best = store.candidate(run.best) if run.best else None
+    confirmed = store.evaluation(best.id, "confirm") if best else None
+    kernel = run.recommendation == "kernel"
+    text = message(run.recommendation or "baseline", run.best, confirmed)
+    return RunResult(
+        run_id=run.id,
+        recommendation="kernel" if kernel else "baseline",
+        best=best,
+        confirmed=confirmed,
+        evaluations=store.evaluations(run.id),
+        reason=run.reason,
+        message=text
+        if run.status == "finished"
+        else f"the run is {run.status}; `kernelevolve resume {run.id}` continues it",
+        folder=folder_of(run.id, run.settings.get("home")),
+    )

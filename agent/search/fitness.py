@@ -1,0 +1,57 @@
+"""Fitness F of a verdict, and the orders built on it."""
+
+from __future__ import annotations
+
+from evaluators.verdict import Evaluation
+
+BROKEN = {
+    "source_rejected": "compile_error",
+    "compile_error": "compile_error",
+    "load_error": "compile_error",
+    "crash": "runtime_error",
+    "out_of_memory": "runtime_error",
+    "timeout": "timeout",
+    "wrong_shape": "mismatch",
+    "wrong_dtype": "mismatch",
+    "mismatch": "mismatch",
+    "nondeterministic": "mismatch",
+}
+"""Statuses a repair may cure, and the diagnosis to look up where the judge gave none."""
+
+
+def is_correct(evaluation: Evaluation) -> bool:
+    """Right results, whether or not it could be timed."""
+    return evaluation.status in ("correct", "checked")
+
+
+def is_broken(evaluation: Evaluation) -> bool:
+    """Wrong in a way that a repair may cure. Tampering is not repaired and infrastructure trouble is not the candidate's."""
+    return evaluation.status in BROKEN
+
+
+def fitness(evaluation: Evaluation) -> float:
+    """F: speedup over the stronger baseline; 0 unless correct and timed."""
+    return evaluation.fitness if evaluation.status == "correct" else 0.0
+
+
+def rank(evaluation: Evaluation) -> tuple[float, bool, float]:
+    """Sort key, best last. Where nothing can be timed, what compiled without spilling registers stands higher."""
+    spills = evaluation.resources.get("spills", 0)
+    return fitness(evaluation), is_correct(evaluation), -float(spills if isinstance(spills, (int, float)) else 0)
+
+
+def may_win(evaluation: Evaluation) -> bool:
+    """Whether a fresh measurement could still show a gain: its interval reaches above 1."""
+    return evaluation.status == "correct" and evaluation.timing is not None and evaluation.timing.high > 1.0
+
+
+def wins(evaluation: Evaluation) -> bool:
+    """A gain: correct, and the whole interval of its speedup above 1."""
+    return evaluation.status == "correct" and evaluation.timing is not None and evaluation.timing.low > 1.0
+
+
+def diagnosis_of(evaluation: Evaluation) -> str:
+    """The judge's diagnosis, or for a broken candidate what its status says."""
+    if evaluation.diagnosis == "unknown":
+        return BROKEN.get(evaluation.status, "unknown")
+    return evaluation.diagnosis

@@ -1,0 +1,73 @@
+"""The end of a run: the winner is timed again in fresh processes, and only those samples count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from agent.events import Confirmed, Confirming, RunFinished
+from agent.search.fitness import may_win, wins
+from evaluators.verdict import Evaluation
+
+if TYPE_CHECKING:
+    from agent.runtime import Runtime
+
+TRIES = 3
+"""Candidates confirmed at most. Choosing the best of many noisy measurements favours luck; a re-run does not share that luck."""
+
+Recommendation = Literal["kernel", "baseline"]
+
+
+def conclude(runtime: Runtime, reason: str) -> tuple[Recommendation, str | None]:
+    """Confirm the best candidates in turn until one holds; record and return (recommendation, candidate it is about)."""
+    graph, store, run = runtime.graph, runtime.store, runtime.run
+    graph.refresh()
+    ranked = graph.ranked()
+    timed = [n for n in ranked if n.evaluation.timing is not None]
+    hopeful = [n for n in timed if may_win(n.evaluation)][:TRIES]
+    confirmed: list[Evaluation] = []
+    for node in hopeful or timed[:1]:  # with no hope of a gain, the best one still gets an honest figure
+        evaluation = store.evaluation(node.candidate.id, "confirm")
+        if evaluation is None:
+            runtime.check_stop()
+            runtime.on_event(Confirming(run.id, node.candidate.id))
+            fresh = replace(runtime.judge.confirm(node.candidate), candidate_id=node.candidate.id)
+            evaluation = store.add_evaluation(run.id, fresh, "confirm")
+            runtime.on_event(Confirmed(run.id, node.candidate.id, evaluation))
+        confirmed.append(evaluation)
+        if wins(evaluation):
+            break
+    recommendation: Recommendation = "kernel" if confirmed and wins(confirmed[-1]) else "baseline"
+    fallback = [e.candidate_id for e in confirmed] + [n.candidate.id for n in ranked]
+    best = _about(recommendation, confirmed) or next(iter(fallback), None)
+    store.finish_run(run.id, reason, recommendation, best)
+    about = next((e for e in confirmed if e.candidate_id == best), None)
+    runtime.on_event(RunFinished(run.id, recommendation, best, reason, message(recommendation, best, about)))
+    return recommendation, best
+
+
+def _about(recommendation: Recommendation, confirmed: list[Evaluation]) -> str | None:
+    if recommendation == "kernel":
+        return confirmed[-1].candidate_id
+    right = [e for e in confirmed if e.status == "correct" and e.timing]
+    return max(right, key=lambda e: e.timing.ratio if e.timing else 0.0).candidate_id if right else None
+
+
+def message(recommendation: str, best: str | None, confirmed: Evaluation | None) -> str:
+    """What a run recommends, in one line."""
+    timing = confirmed.timing if confirmed else None
+    if recommendation == "kernel" and timing:
+        return (
+            f"use kernel {best}: {timing.ratio:.2f}x over {timing.baseline} "
+            f"(95% interval {timing.low:.2f} to {timing.high:.2f}, fresh processes)"
+        )
+    if best is None:
+        return "keep the PyTorch baseline: no candidate was correct"
+    if confirmed is None:
+        return f"keep the PyTorch baseline: nothing was timed on this machine; {best} is the best candidate that passed the checks"
+    if timing is None or confirmed.status != "correct":
+        return f"keep the PyTorch baseline: {best} did not hold up in fresh processes ({confirmed.status})"
+    return (
+        f"keep the PyTorch baseline: the best candidate, {best}, is {timing.ratio:.2f}x of {timing.baseline} "
+        f"(95% interval {timing.low:.2f} to {timing.high:.2f}, fresh processes), which is no gain"
+    )

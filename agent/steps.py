@@ -1,0 +1,251 @@
+"""What each node of the state machine does. Idempotent: whatever the run store already has is not done again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+
+from agent.events import (
+    BestChanged,
+    CandidateJudged,
+    CandidateProposed,
+    ProposerFailed,
+    Reflected,
+    StepStarted,
+)
+from agent.proposers.base import Context
+from agent.runtime import Clock, Runtime
+from agent.search import question, reflection
+from agent.search.fitness import fitness, is_correct
+from agent.search.ids import candidate_id, seed_of
+from agent.search.plan import EXHAUSTED, plan
+from agent.search.termination import ended
+from agent.search.verdict import conclude
+from agent.state import RunState, ShareState
+from evaluators.candidate import Candidate
+from knowledge.runs.records import Proposal, Share, Step
+from retrieval.passage import Passage
+
+
+def retrieve(runtime: Runtime, number: int) -> RunState:
+    """Ask the knowledge base what is known of this operator, on this target, in this situation."""
+    runtime.check_stop()
+    step = _step(runtime, number)
+    done = runtime.store.retrieval(runtime.run.id, number)
+    if done is None:
+        begin = time.perf_counter()
+        query = question.query(runtime.run, runtime.languages, step)
+        passages = runtime.retriever.retrieve(query, runtime.settings.passages) if runtime.settings.passages else []
+        seconds = time.perf_counter() - begin
+        done = runtime.store.add_retrieval(
+            runtime.run.id, number, asdict(query), [asdict(p) for p in passages], seconds
+        )
+    chunks = [str(p["chunk_id"]) for p in done.passages]
+    runtime.on_event(
+        StepStarted(runtime.run.id, number, step.phase, step.parents, step.diagnosis, step.why, tuple(chunks))
+    )
+    return {"passages": chunks, "phase": step.phase, "parents": list(step.parents), "diagnosis": step.diagnosis}
+
+
+def synthesize_prompt(runtime: Runtime, number: int) -> RunState:
+    """Render one prompt from what was retrieved and judged, where a proposer of this step reads prompts."""
+    runtime.check_stop()
+    step = _step(runtime, number)
+    readers = [
+        s for s in step.shares if getattr(runtime.proposers[s.proposer], "reads_prompt", s.proposer != "builtin")
+    ]
+    if runtime.synthesize is None or not readers or step.prompt_ref:
+        return {"prompt_ref": step.prompt_ref or ""}
+    prompt = runtime.synthesize(context_of(runtime, step, readers[0]), runtime.settings.prompt_tokens)
+    facts = {"tokens": prompt.tokens, "chunk_ids": list(prompt.chunk_ids), "cut": [str(c) for c in prompt.cut]}
+    return {"prompt_ref": runtime.store.set_prompt(runtime.run.id, number, prompt.text, facts)}
+
+
+def shares(runtime: Runtime, state: RunState) -> list[ShareState]:
+    """The branches of the fan-out: one per share of the step's draws."""
+    step = _step(runtime, state["step"])
+    prompt = step.prompt_ref or ""
+    return [
+        {"run_id": step.run_id, "step": step.step, "prompt_ref": prompt, "proposer": s.proposer, "draws": list(s.draws)}
+        for s in step.shares
+    ]
+
+
+def generate(runtime: Runtime, state: ShareState) -> None:
+    """Let one proposer fill one share. A failure is recorded, not raised, so that other branches keep what they made."""
+    runtime.check_stop()
+    step = _step(runtime, state["step"])
+    share = Share(state["proposer"], tuple(state["draws"]))
+    recorded = {(p.step, p.draw) for p in runtime.store.proposals(runtime.run.id)}
+    if not share.draws or (step.step, share.draws[0]) in recorded:
+        return
+    begin = time.perf_counter()
+    made: list[Candidate] = []
+    error = ""
+    context = context_of(runtime, step, share)
+    try:
+        made = runtime.proposers[share.proposer].propose(context, len(share.draws))
+    except Exception as failure:  # a proposer's bug costs its share, never the run
+        error = " ".join(f"{type(failure).__name__}: {failure}".split())
+        runtime.on_event(ProposerFailed(runtime.run.id, step.step, share.proposer, error))
+    end = time.perf_counter()
+    runtime.clock.proposed(begin, end)
+    known = {n.candidate.source for n in runtime.graph.judged}
+    fresh: list[Candidate] = []
+    for candidate in made:
+        if candidate.source not in known:
+            known.add(candidate.source)
+            fresh.append(_filed(candidate, step, context))
+    proposal = Proposal(
+        runtime.run.id, step.step, share.draws[0], share.proposer, len(share.draws), len(fresh), len(made) - len(fresh),
+        error, end - begin,
+    )  # fmt: skip
+    if runtime.store.add_proposal(proposal, fresh):
+        for candidate in fresh:
+            runtime.on_event(CandidateProposed(runtime.run.id, candidate))
+
+
+def evaluate(runtime: Runtime, number: int) -> RunState:
+    """Judge the step's candidates that have no verdict yet, one at a time, recording each verdict at once."""
+    runtime.check_stop()
+    settings = runtime.settings
+    ids = runtime.store.candidate_ids(runtime.run.id, number)
+    for i in ids:
+        runtime.graph.refresh()
+        over = settings.seconds is not None and _spent(runtime) + runtime.clock.seconds >= settings.seconds
+        if i in runtime.graph.nodes or len(runtime.graph.nodes) >= settings.evaluations or over:
+            continue
+        runtime.check_stop()
+        candidate = runtime.store.candidate(i)
+        begin = time.perf_counter()
+        verdict = runtime.judge.evaluate(candidate)
+        if verdict.status == "infrastructure":  # never the candidate's failure: once more, then on the record as such
+            verdict = runtime.judge.evaluate(candidate)
+        runtime.clock.judging += time.perf_counter() - begin
+        if not is_correct(verdict):
+            runtime.check_stop()  # Ctrl-C reaches the judge's workers too: such a verdict says nothing of the candidate
+        before = runtime.graph.best()
+        verdict = runtime.store.add_evaluation(runtime.run.id, replace(verdict, candidate_id=i))
+        runtime.graph.refresh()
+        count = len(runtime.graph.nodes)
+        runtime.on_event(CandidateJudged(runtime.run.id, candidate, verdict, count, settings.evaluations))
+        best = runtime.graph.best()
+        if best is not None and best.candidate.id == i:
+            previous = fitness(before.evaluation) if before else 0.0
+            runtime.on_event(BestChanged(runtime.run.id, i, fitness(verdict), previous))
+    runtime.graph.refresh()
+    return {"candidates": ids, "evaluations": len(runtime.graph.nodes)}
+
+
+def reflect(runtime: Runtime, number: int) -> RunState:
+    """State what the step established, and decide the next one, or that the search is over."""
+    runtime.check_stop()
+    store, run, graph = runtime.store, runtime.run, runtime.graph
+    graph.refresh()
+    step = _step(runtime, number)
+    following = store.get_step(run.id, number + 1)
+    if step.reflection is None:
+        text = reflection.reflect(graph, step, [p for p in store.proposals(run.id) if p.step == number])
+        clock, runtime.clock = runtime.clock, Clock()
+        store.set_reflection(
+            run.id, number, text, seconds=clock.seconds, propose_seconds=clock.proposing, judge_seconds=clock.judging
+        )
+        step = _step(runtime, number)
+        runtime.on_event(Reflected(run.id, number, text, step.overhead_seconds or 0.0))
+    reason = ""
+    if following is None:
+        graph.refresh()
+        costs = store.costs(run.id)
+        tokens = sum(c.prompt_tokens + c.completion_tokens for c in costs)
+        reason = ended(graph, runtime.settings, _spent(runtime), tokens, sum(c.dollars or 0.0 for c in costs))
+        if not reason:
+            wanted = plan(graph, runtime.settings, run.id, number + 1, runtime.independent)
+            following = store.add_step(wanted) if wanted else None
+            reason = "" if following else EXHAUSTED
+    best = graph.best()
+    return {
+        "step": number if following is None else number + 1,
+        "reflection": step.reflection or "",
+        "diagnosis": following.diagnosis if following else step.diagnosis,
+        "best": best.candidate.id if best else "",
+        "best_fitness": fitness(best.evaluation) if best else 0.0,
+        "ended": reason,
+    }
+
+
+def terminate(runtime: Runtime, reason: str) -> RunState:
+    """Confirm the winner in fresh processes and record what the run recommends."""
+    runtime.check_stop()
+    recommendation, best = conclude(runtime, reason)
+    return {"ended": reason, "recommendation": recommendation, "best": best or ""}
+
+
+def first_step(runtime: Runtime) -> None:
+    """Record step 0: its plan and, where the run starts from a given kernel, that kernel as draw 0."""
+    settings, run = runtime.settings, runtime.run
+    step = plan(runtime.graph, settings, run.id, 0, runtime.independent)
+    assert step is not None
+    past = runtime.store.warm_start(run.operators, run.patterns, run.target.name, settings.warm_start)
+    if past:
+        step = replace(step, siblings=tuple(p.candidate_id for p in past), why="first drafts, shown earlier winners")
+    runtime.store.add_step(step)
+    if settings.start_from is not None:
+        given = Candidate(
+            id=candidate_id(run.id, 0, 0),
+            language=settings.start_language or "",
+            source=settings.start_from,
+            proposer="given",
+            phase="given",
+            note="the kernel to start from",
+        )
+        runtime.store.add_candidate(run.id, given)
+
+
+def context_of(runtime: Runtime, step: Step, share: Share) -> Context:
+    """What a proposer may use for one share."""
+    run, store = runtime.run, runtime.store
+    retrieval = store.retrieval(run.id, step.step)
+    assert retrieval is not None
+    return Context(
+        spec=run.spec,
+        target=run.target,
+        languages=runtime.languages,
+        phase=step.phase,
+        step=step.step,
+        ids=tuple(candidate_id(run.id, step.step, d) for d in share.draws),
+        seed=seed_of(runtime.settings.seed, step.step, share.draws[0]),
+        passages=tuple(Passage(**p) for p in store.objects.get_json(retrieval.passages_ref)),
+        parents=tuple(runtime.judged(i) for i in step.parents),
+        siblings=tuple(runtime.judged(i) for i in step.siblings),
+        seen=tuple(runtime.graph.judged),
+        prompt=store.objects.get_text(step.prompt_ref) if step.prompt_ref else "",
+        options={
+            "store": store,
+            "run_id": run.id,
+            "reflections": tuple(s.reflection for s in runtime.graph.steps if s.reflection),
+        },
+    )
+
+
+def _filed(candidate: Candidate, step: Step, context: Context) -> Candidate:
+    """The candidate with what the search knows better than its proposer; passages count as given where it names none."""
+    given = tuple(p.chunk_id for p in context.passages)
+    parents = candidate.parents or step.parents
+    return replace(
+        candidate,
+        step=step.step,
+        phase=step.phase,
+        parents=parents,
+        chunk_ids=candidate.chunk_ids or given,
+        prompt_ref=candidate.prompt_ref or step.prompt_ref,
+    )
+
+
+def _step(runtime: Runtime, number: int) -> Step:
+    step = runtime.store.get_step(runtime.run.id, number)
+    assert step is not None, f"step {number} of {runtime.run.id} was never planned"
+    return step
+
+
+def _spent(runtime: Runtime) -> float:
+    return sum(s.seconds or 0.0 for s in runtime.store.steps(runtime.run.id))

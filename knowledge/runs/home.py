@@ -1,0 +1,21 @@
+"""Where this installation keeps its data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def home() -> Path:
+    """The data folder: ``$KERNELEVOLVE_HOME``, else ``~/.kernelevolve``. Not created here."""
+    return Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve").expanduser()
+
+
+def store_url() -> str:
+    """The run store's database: ``$KERNELEVOLVE_STORE`` (a SQLAlchemy URL, for example of Postgres), else ``store.db`` in the data folder."""
+    return os.environ.get("KERNELEVOLVE_STORE") or f"sqlite:///{home() / 'store.db'}"
+
+
+def objects_url() -> str:
+    """The object store: ``$KERNELEVOLVE_OBJECTS`` (an fsspec URL, for example ``s3://bucket/prefix``), else ``objects`` in the data folder."""
+    return os.environ.get("KERNELEVOLVE_OBJECTS") or str(home() / "objects")

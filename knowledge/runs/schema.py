@@ -1,0 +1,141 @@
+"""The run store's tables. Migrations in ``knowledge.runs.migrations`` bring a database to this shape.
+
+Times are ISO 8601 UTC text, durations seconds, kernel times milliseconds. ``*_ref`` columns are references of objects.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+
+metadata = MetaData()
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("spec_name", String, nullable=False),
+    Column("spec_digest", String, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("target_name", String, nullable=False),
+    Column("target", JSON, nullable=False),
+    Column("settings", JSON, nullable=False),
+    Column("operators", JSON, nullable=False),
+    Column("patterns", JSON, nullable=False),
+    Column("status", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("recommendation", String),
+    Column("best", String),
+    Column("created", String, nullable=False),
+    Column("finished", String),
+    Index("runs_by_target", "target_name", "status"),
+)
+
+candidates = Table(
+    "candidates",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("run_id", String, ForeignKey("runs.id"), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("draw", Integer, nullable=False),
+    Column("language", String, nullable=False),
+    Column("proposer", String, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("exemplar", String),
+    Column("knobs", JSON, nullable=False),
+    Column("chunk_ids", JSON, nullable=False),
+    Column("source_ref", String, nullable=False),
+    Column("prompt_ref", String),
+    Column("reply_ref", String),
+    Column("note", Text, nullable=False),
+    Column("created", String, nullable=False),
+    UniqueConstraint("run_id", "step", "draw"),
+)
+
+edges = Table(
+    "edges",
+    metadata,
+    Column("child", String, ForeignKey("candidates.id"), primary_key=True),
+    Column("parent", String, ForeignKey("candidates.id"), primary_key=True),
+    Column("position", Integer, nullable=False),
+    Index("edges_by_parent", "parent"),
+)
+
+evaluations = Table(
+    "evaluations",
+    metadata,
+    Column("candidate_id", String, ForeignKey("candidates.id"), primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("run_id", String, ForeignKey("runs.id"), nullable=False),
+    Column("target", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("fitness", Float, nullable=False),
+    Column("ratio", Float),
+    Column("low", Float),
+    Column("high", Float),
+    Column("candidate_ms", Float),
+    Column("diagnosis", String, nullable=False),
+    Column("payload", JSON, nullable=False),
+    Column("created", String, nullable=False),
+    Index("evaluations_by_run", "run_id", "kind"),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("run_id", String, ForeignKey("runs.id"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("phase", String, nullable=False),
+    Column("parents", JSON, nullable=False),
+    Column("siblings", JSON, nullable=False),
+    Column("diagnosis", String, nullable=False),
+    Column("shares", JSON, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("prompt_ref", String),
+    Column("prompt", JSON),
+    Column("reflection", Text),
+    Column("seconds", Float),
+    Column("propose_seconds", Float),
+    Column("judge_seconds", Float),
+    Column("overhead_seconds", Float),
+)
+
+proposals = Table(
+    "proposals",
+    metadata,
+    Column("run_id", String, ForeignKey("runs.id"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("draw", Integer, primary_key=True),
+    Column("proposer", String, nullable=False),
+    Column("asked", Integer, nullable=False),
+    Column("made", Integer, nullable=False),
+    Column("repeats", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("seconds", Float, nullable=False),
+)
+
+retrievals = Table(
+    "retrievals",
+    metadata,
+    Column("run_id", String, ForeignKey("runs.id"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("query", JSON, nullable=False),
+    Column("passages", JSON, nullable=False),
+    Column("passages_ref", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+)
+
+costs = Table(
+    "costs",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("run_id", String, ForeignKey("runs.id"), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("proposer", String, nullable=False),
+    Column("model", String, nullable=False),
+    Column("prompt_tokens", Integer, nullable=False),
+    Column("completion_tokens", Integer, nullable=False),
+    Column("dollars", Float),
+    Column("seconds", Float, nullable=False),
+    Column("created", String, nullable=False),
+    Index("costs_by_run", "run_id"),
+)
