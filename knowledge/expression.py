@@ -127,9 +127,9 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return _BINARY[type(op)](a, b)
         case ast.Compare(left, ops, comparators):
             current = _value(left, names)
-            for op, right in zip(ops, comparators, strict=True):
+            for comparison, right in zip(ops, comparators, strict=True):
                 following = _value(right, names)
-                if not _COMPARE[type(op)](current, following):
+                if not _COMPARE[type(comparison)](current, following):
                     return False
                 current = following
             return True
