@@ -40,6 +40,8 @@ def lower_node(low: Lowering, node: Node, args: tuple[Any, ...], kwargs: dict[st
         return item  # type: ignore[no-any-return]
     assert isinstance(node.target, torch._ops.OpOverload)
     name, overload = node.target._schema.name.removeprefix("aten::"), node.target._overloadname
+    if "val" not in node.meta or node.meta["val"] is None:
+        return ()  # an assertion about metadata: holds by construction
     shape, dtype = _meta(node)
     if dtype in KIND_OF and all(v.dtype in KIND_OF for v in args if isinstance(v, Value)):
         for attempt in (_elementwise, _views, _folds, _sources):
@@ -94,6 +96,8 @@ def _views(
             return lower_views.bucketize(x, args[1], bool(kwargs.get("right", False)), dtype)
         case "triu" | "tril":
             return lower_views.triangle(x, args[1] if len(args) > 1 else 0, name == "triu")
+        case "split" | "split_with_sizes":
+            return lower_views.split(low, x, args[1], args[2] if len(args) > 2 else 0)
     return lower_views.view(low, name, x, args[1:], shape)
 
 

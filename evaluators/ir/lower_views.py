@@ -55,6 +55,20 @@ def view(low: Lowering, name: str, x: Value, args: tuple[Any, ...], shape: tuple
     return None
 
 
+def split(low: Lowering, x: Value, sizes: int | Sequence[int], d: int) -> tuple[Value, ...]:
+    """``aten.split`` (equal chunks, the last one shorter) and ``aten.split_with_sizes``."""
+    d %= len(x.shape)
+    n = x.shape[d]
+    lengths = [min(sizes, n - start) for start in range(0, n, sizes)] if isinstance(sizes, int) else list(sizes)
+    out: list[Value] = []
+    start = 0
+    for length in lengths:
+        shape = (*x.shape[:d], length, *x.shape[d + 1 :])
+        out.append(Value(shape, x.dtype, lambda p, start=start: x.at(_shift(p, d, start, 1))))  # type: ignore[misc]
+        start += length
+    return tuple(out)
+
+
 def _inverse(p: Point, order: Sequence[int]) -> Point:
     out: list[Expr] = list(p)
     for new, old in enumerate(order):

@@ -17,8 +17,8 @@ class Rendered:
     """One kernel in one language.
 
     ``definitions`` is source text (a ``@triton.jit`` function, or nothing where the language keeps its own source file); ``launch`` are
-    the lines that run it inside ``forward``, where every buffer is a local tensor under its own name; ``scratch`` are temporaries the schedule
-    adds (split partials, counters): name, shape, torch dtype name, and whether it must start at zero.
+    the lines that run it inside ``forward``, where every buffer is a local tensor under its own name; ``scratch`` are
+    temporaries the schedule adds (split partials, counters): name, shape, torch dtype name, and whether it must start at zero.
     """
 
     definitions: str
@@ -85,12 +85,16 @@ def _forward(program: Program, signature: Sequence[str], rendered: Mapping[str, 
         out.append(f"        {b.name} = {signature[b.source]}.contiguous()")
         out.append(
             f"        if {b.name}.shape != {_shape(b.shape)} or {b.name}.dtype != torch.{b.dtype}:\n"
-            f"            raise ValueError(f\"{signature[b.source]}: this kernel is specialised for "
-            f"{list(b.shape)} {b.dtype}, got {{list({b.name}.shape)}} {{{b.name}.dtype}}\")"
+            f'            raise ValueError(f"{signature[b.source]}: this kernel is specialised for '
+            f'{list(b.shape)} {b.dtype}, got {{list({b.name}.shape)}} {{{b.name}.dtype}}")'
         )
     for b in program.buffers.values():
         if b.role == "param":
-            out.append(f"        {b.name} = self.{b.source}" if _plain(b) else f"        {b.name} = self.get_parameter({b.source!r})")
+            out.append(
+                f"        {b.name} = self.{b.source}"
+                if _plain(b)
+                else f"        {b.name} = self.get_parameter({b.source!r})"
+            )
         elif b.role == "constant":
             out.append(f"        {b.name} = self._{b.name}")
     device = f"{tensors[0].name}.device" if tensors else _device_of_params(program)
