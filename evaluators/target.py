@@ -28,6 +28,8 @@ class Target:
     l2_bytes: int
     shared_memory_bytes: int
     memory_bytes: int
+    caches: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of ``l1`` (per core or compute unit), ``l2`` and ``l3`` (whole device, or as one core sees it on a CPU) where known."""
     toolchain: Mapping[str, Any] = field(default_factory=dict)
     device_name_pattern: str = ""
     """Regular expression on the device's reported name, used by ``--target auto``."""

@@ -31,7 +31,14 @@ _INTEGERS: Mapping[str, Any] = {
     "shifts": [1], "n": 1,
 }  # fmt: skip
 # Floating arguments with one sensible reading.
-_FLOATS: Mapping[str, Any] = {"eps": 1e-5, "epsilon": 1e-5, "momentum": 0.1, "exponent": 2.0, "negative_slope": 0.01, "p": 0.5}
+_FLOATS: Mapping[str, Any] = {
+    "eps": 1e-5,
+    "epsilon": 1e-5,
+    "momentum": 0.1,
+    "exponent": 2.0,
+    "negative_slope": 0.01,
+    "p": 0.5,
+}
 _POSITIVE = ("log", "log2", "log10", "sqrt", "rsqrt", "digamma", "lgamma", "xlogy")
 
 
@@ -113,12 +120,18 @@ def _find(name: str, file: str) -> Any:
     packets = sorted({n.partition(".")[0] for n in operators})
     if not name.startswith("aten::") or packet not in packets:
         close = difflib.get_close_matches(packet, packets, n=1)
-        hint = f"did you mean aten::{close[0]}?" if close else "write it as aten::name.overload, for example aten::softmax.int"
+        hint = (
+            f"did you mean aten::{close[0]}?"
+            if close
+            else "write it as aten::name.overload, for example aten::softmax.int"
+        )
         raise SpecError(f"{file}: aten: no operator {name!r}; {hint}")
     known = getattr(torch.ops.aten, packet)
     overloads = known.overloads()
     if (overload or "default") not in overloads:
-        shown = ", ".join(f"aten::{packet}.{o}" if o != "default" else f"aten::{packet}" for o in overloads if not o.endswith("out"))
+        shown = ", ".join(
+            f"aten::{packet}.{o}" if o != "default" else f"aten::{packet}" for o in overloads if not o.endswith("out")
+        )
         raise SpecError(f"{file}: aten: no overload {name!r}; there are {shown}")
     return getattr(known, overload or "default")
 
@@ -132,16 +145,28 @@ def _guess_tensor(packet: str, schema_name: str, arg: str) -> InputSpec:
         return InputSpec(arg, shape, dist="uniform", args={"low": 0.01, "high": 10.0})
     if packet.startswith(("bitwise_", "gcd", "lcm")):
         return InputSpec(arg, shape, dtype="int64", dist="randint", args={"low": 0, "high": 1 << 20})
-    if schema_name == "mask" or packet == "where" and schema_name == "condition":
+    if schema_name == "mask" or (packet == "where" and schema_name == "condition"):
         return InputSpec(arg, shape, dtype="bool", dist="bool", args={"p": 0.5})
     if schema_name in ("index", "indices"):
-        return InputSpec(arg, (SIZE,) if packet in ("index_select", "embedding") else shape, "int64", "randint", {"low": 0, "high": SIZE})
+        return InputSpec(
+            arg,
+            (SIZE,) if packet in ("index_select", "embedding") else shape,
+            "int64",
+            "randint",
+            {"low": 0, "high": SIZE},
+        )
     return InputSpec(arg, shape)
 
 
 def _guess_value(argument: Any, name: str, file: str) -> Any:
     kind = str(argument.type)
-    table = _INTEGERS if kind in ("int", "List[int]", "SymInt", "List[SymInt]") else _FLOATS if kind in ("float", "number") else {}
+    table = (
+        _INTEGERS
+        if kind in ("int", "List[int]", "SymInt", "List[SymInt]")
+        else _FLOATS
+        if kind in ("float", "number")
+        else {}
+    )
     if argument.name in table:
         value = table[argument.name]
         return value if kind.startswith("List") == isinstance(value, list) or not isinstance(value, list) else value[0]

@@ -44,21 +44,29 @@ def from_module(
     for i, value in enumerate(examples):
         if not isinstance(value, torch.Tensor | int | float | bool | None):
             kind = type(value).__name__
-            raise SpecError(f"{label}: example_inputs[{i}]: is {kind}; pass tensors, numbers, bools or None, one per argument")
+            raise SpecError(
+                f"{label}: example_inputs[{i}]: is {kind}; pass tensors, numbers, bools or None, one per argument"
+            )
     module = computation if isinstance(computation, torch.nn.Module) else _as_module(computation)
     try:
         exported = torch.export.export(module, examples, strict=False)
         graph_module = exported.module()
     except Exception as e:  # torch.export raises many kinds
         reason = " ".join(str(e).split())[:240]
-        raise SpecError(f"{label}: cannot be exported ({type(e).__name__}: {reason}); write the computation without it, or a YAML spec") from e
+        raise SpecError(
+            f"{label}: cannot be exported ({type(e).__name__}: {reason}); write the computation without it, or a YAML spec"
+        ) from e
     source, state = _write(graph_module, exported, label)
     names = _placeholders(graph_module)
     inputs = tuple(_describe(n, v) for n, v in zip(names, examples, strict=True))
-    dtypes = {str(t.dtype) for t in [*examples, *state.values()] if isinstance(t, torch.Tensor) and t.is_floating_point()}
+    dtypes = {
+        str(t.dtype) for t in [*examples, *state.values()] if isinstance(t, torch.Tensor) and t.is_floating_point()
+    }
     dtype = _FLOATS[next(iter(dtypes))] if len(dtypes) == 1 and next(iter(dtypes)) in _FLOATS else "float32"
     if len(dtypes) == 1:
-        inputs = tuple(InputSpec(i.name, i.shape, "float" if i.dtype == dtype else i.dtype, i.dist, i.args) for i in inputs)
+        inputs = tuple(
+            InputSpec(i.name, i.shape, "float" if i.dtype == dtype else i.dtype, i.dist, i.args) for i in inputs
+        )
     return KernelSpec(
         name=label,
         source="live",
@@ -118,7 +126,9 @@ def _write(module: fx.GraphModule, exported: Any, label: str) -> tuple[str, dict
     for node in list(module.graph.nodes):
         if node.op == "call_module":
             if node.users:
-                raise SpecError(f"{label}: uses a submodule that is not exported to operators ({node.target}); write it as tensor code")
+                raise SpecError(
+                    f"{label}: uses a submodule that is not exported to operators ({node.target}); write it as tensor code"
+                )
             module.graph.erase_node(node)
         elif node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             raise SpecError(f"{label}: uses {node.target}, control flow that has no kernel form; rewrite it without")
@@ -134,11 +144,15 @@ def _write(module: fx.GraphModule, exported: Any, label: str) -> tuple[str, dict
     output = next(n for n in module.graph.nodes if n.op == "output")
     structured = _pytree.tree_unflatten(list(output.args[0]), exported.call_spec.out_spec)
     if not _plain(structured, fx.Node):
-        raise SpecError(f"{label}: returns {type(structured).__name__}; return a tensor, or a tuple, list or dict of tensors")
+        raise SpecError(
+            f"{label}: returns {type(structured).__name__}; return a tensor, or a tuple, list or dict of tensors"
+        )
     output.args = (structured,)
     module.graph.set_codegen(fx.graph.CodeGen())
     code = module.graph.python_code("self").src
-    first = next((n for n in module.graph.nodes if n.op == "placeholder" and isinstance(n.meta.get("val"), torch.Tensor)), None)
+    first = next(
+        (n for n in module.graph.nodes if n.op == "placeholder" and isinstance(n.meta.get("val"), torch.Tensor)), None
+    )
     body = [f"    {line}".rstrip() for line in code.strip().splitlines()]
     baked = re.compile(r"\bdevice\(type='\w+'(, index=\d+)?\)")
     if first is not None and baked.search(code):
@@ -147,7 +161,11 @@ def _write(module: fx.GraphModule, exported: Any, label: str) -> tuple[str, dict
         body.insert(1, f"        here = {first.name}.device")
     text = "\n".join(body)
     lines = ["import torch", "import torch.nn as nn"]
-    lines += [f"from {m} import {n}" for m, n in (("math", "inf"), ("math", "nan"), ("torch", "device")) if re.search(rf"\b{n}\b(?!\s*=)", text)]
+    lines += [
+        f"from {m} import {n}"
+        for m, n in (("math", "inf"), ("math", "nan"), ("torch", "device"))
+        if re.search(rf"\b{n}\b(?!\s*=)", text)
+    ]
     lines += ["", "", "class Model(nn.Module):"]
     lines += ["    def __init__(self):", "        super().__init__()"]
     for key, value in state.items():
@@ -200,14 +218,18 @@ def _describe(name: str, value: Any) -> InputSpec:
     if value.dim() == 1 and value.numel() >= 4 and not value.is_floating_point() and bool((value.diff() >= 0).all()):
         low, high = int(value[0]), int(value[-1])
         if low == 0:
-            return InputSpec(name, shape, dtype, "offsets", {"total": high, "empty": float((value.diff() == 0).double().mean())})
+            return InputSpec(
+                name, shape, dtype, "offsets", {"total": high, "empty": float((value.diff() == 0).double().mean())}
+            )
         return InputSpec(name, shape, dtype, "sorted_uniform", {"low": low, "high": high + 1})
     if not value.is_floating_point():
         return InputSpec(name, shape, dtype, "randint", {"low": int(value.min()), "high": int(value.max()) + 1})
     finite = value.double()[torch.isfinite(value)]
     if not finite.numel():
         raise SpecError(f"{name}: holds no finite value; pass an example with typical values")
-    return InputSpec(name, shape, dtype, "normal", {"mean": float(finite.mean()), "std": float(finite.std(correction=0))})
+    return InputSpec(
+        name, shape, dtype, "normal", {"mean": float(finite.mean()), "std": float(finite.std(correction=0))}
+    )
 
 
 def _save(state: Mapping[str, torch.Tensor], folder: Path | None) -> Path:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluators.errors import SpecError
+from evaluators.forms import suggest
+from evaluators.reading import read_yaml
 from evaluators.spec import shapes
 from evaluators.spec.inputs import DISTS, resolve_args
 from evaluators.spec.kernel_spec import Dim, FloatType, InputSpec, KernelSpec, Tolerance
-from evaluators.spec.reading import read_yaml
 from evaluators.spec.reference import check_arguments, model_source, read_reference
-from evaluators.spec.schema import DTYPES, DimForm, SpecForm, TensorForm, parse, suggest
+from evaluators.spec.schema import DTYPES, DimForm, TensorForm, parse
 
 Profile = Literal["cpu", "gpu"]
 
@@ -91,7 +92,9 @@ def _tensor(part: str, name: str, form: TensorForm, sizes: Mapping[str, int], fi
     if dist is None:
         usual = {"f": "normal", "b": "bool", "p": "literal"}
         if kind not in usual:
-            raise SpecError(f"{where}.dist: is missing; {form.dtype} has no usual distribution, say which (randint, offsets, …)")
+            raise SpecError(
+                f"{where}.dist: is missing; {form.dtype} has no usual distribution, say which (randint, offsets, …)"
+            )
         dist = usual[kind]
     if dist not in DISTS:
         raise SpecError(f"{where}.dist: unknown distribution {dist!r}; {suggest(dist, DISTS)}")
@@ -101,7 +104,9 @@ def _tensor(part: str, name: str, form: TensorForm, sizes: Mapping[str, int], fi
     accepted = DISTS[dist].args
     for arg in form.args:
         if arg not in accepted:
-            raise SpecError(f"{where}.args.{arg}: {dist!r} takes no {arg!r}; {suggest(arg, accepted) if accepted else 'remove it'}")
+            raise SpecError(
+                f"{where}.args.{arg}: {dist!r} takes no {arg!r}; {suggest(arg, accepted) if accepted else 'remove it'}"
+            )
     for arg, required in accepted.items():
         if required and arg not in form.args:
             raise SpecError(f"{where}.args.{arg}: {dist!r} needs it; add it")

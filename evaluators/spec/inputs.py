@@ -38,7 +38,12 @@ class Draw:
         import torch
 
         return torch.randint(
-            low, high, self.shape if shape is None else shape, dtype=torch.int64, device=self.device, generator=self.generator
+            low,
+            high,
+            self.shape if shape is None else shape,
+            dtype=torch.int64,
+            device=self.device,
+            generator=self.generator,
         )
 
     def uniform(self, shape: Shape | None = None) -> torch.Tensor:

@@ -6,9 +6,9 @@ import typing
 from pathlib import Path
 
 from evaluators.errors import SpecError
+from evaluators.forms import suggest
 from evaluators.spec.from_yaml import Profile, load_yaml
 from evaluators.spec.kernel_spec import FloatType, KernelSpec
-from evaluators.spec.schema import suggest
 
 
 def load(ref: str, *, dtype: str | None = None, profile: Profile = "cpu") -> KernelSpec:

@@ -73,7 +73,9 @@ def _module_text(module: str, file: str, folder: Path) -> str:
     except (ImportError, ValueError):
         found = None
     if found is None or not (found.origin or "").endswith(".py"):
-        raise SpecError(f"{file}: reference: no Python module {module!r}; put {beside.name} beside the spec or install it")
+        raise SpecError(
+            f"{file}: reference: no Python module {module!r}; put {beside.name} beside the spec or install it"
+        )
     return Path(str(found.origin)).read_text(encoding="utf-8")
 
 
@@ -90,7 +92,9 @@ def _entry(tree: ast.Module, wanted: str | None, file: str) -> ast.ClassDef | as
     if len(functions) == 1:
         return next(iter(functions.values()))
     if not functions:
-        raise SpecError(f"{file}: reference: defines no function; write 'def reference(…): …' or 'class Model(nn.Module)'")
+        raise SpecError(
+            f"{file}: reference: defines no function; write 'def reference(…): …' or 'class Model(nn.Module)'"
+        )
     raise SpecError(f"{file}: reference: defines {_list(functions)}; name the one to compute 'reference'")
 
 
@@ -115,7 +119,9 @@ def check_arguments(ref: Reference, inputs: Sequence[str], parameters: Sequence[
     accepted = [a.name for a in ref.arguments]
     for a in ref.arguments:
         if a.required and a.name not in given:
-            raise SpecError(f"{file}: inputs.{a.name}: {ref.entry} needs {a.name!r}; describe it under inputs or parameters")
+            raise SpecError(
+                f"{file}: inputs.{a.name}: {ref.entry} needs {a.name!r}; describe it under inputs or parameters"
+            )
     for part, names in (("inputs", inputs), ("parameters", () if ref.is_class else parameters)):
         for name in names:
             if name not in accepted:
@@ -156,7 +162,10 @@ def model_source(
     for a in passed:
         value = f"self.{a.name}" if a.name in own else a.name
         call.append(f"{a.name}={value}" if a.keyword_only or ref.arguments.index(a) > gap else value)
-    lines += [f"    def forward({', '.join(['self', *(i.name for i in inputs)])}):", f"        return {ref.entry}({', '.join(call)})"]
+    lines += [
+        f"    def forward({', '.join(['self', *(i.name for i in inputs)])}):",
+        f"        return {ref.entry}({', '.join(call)})",
+    ]
     return f"{text.rstrip()}\n\n\n" + "\n".join(lines) + "\n"
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
 
 from evaluators.errors import SpecError
+from evaluators.forms import explain, kind
 
 DTYPES = (
     "float", "float64", "float32", "bfloat16", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "python",
@@ -71,17 +80,10 @@ class SpecForm(_Strict):
     tolerance: ToleranceForm | None = None
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?`` where something close is known, else the list of what is."""
-    options = list(known)
-    close = difflib.get_close_matches(word, options, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(options)}"
-
-
 def parse(data: Any, file: str) -> SpecForm:
     """Validated form of a spec file's content. Raises SpecError with one line: file, field, what is wrong, what to do."""
     if not isinstance(data, dict):
-        raise SpecError(f"{file}: the file holds {_kind(data)}; write a mapping with 'reference' and 'inputs'")
+        raise SpecError(f"{file}: the file holds {kind(data)}; write a mapping with 'reference' and 'inputs'")
     for part in ("inputs", "parameters"):
         # ``x: [M, N]`` is short for ``x: {shape: [M, N]}``.
         if isinstance(data.get(part), dict):
@@ -91,35 +93,10 @@ def parse(data: Any, file: str) -> SpecForm:
     try:
         return SpecForm.model_validate(data)
     except ValidationError as e:
-        raise SpecError(f"{file}: {_explain(e, SpecForm)}") from e
+        raise SpecError(f"{file}: {explain(e, _fields, _wanted)}") from e
 
 
-def _explain(error: ValidationError, form: type[BaseModel]) -> str:
-    """The first problem in one line. Unknown keys come first: the rest is often their consequence."""
-    problems = sorted(error.errors(), key=lambda p: p["type"] != "extra_forbidden")
-    first = problems[0]
-    # Branches of unions appear in pydantic's path as type names: they are not fields of the file.
-    path = [str(p) for p in first["loc"] if str(p) not in ("int", "float", "str", "bool", "none", "[key]")]
-    where = ".".join(path)
-    if first["type"] == "extra_forbidden":
-        known = _fields(form, path[:-1])
-        return f"{where}: unknown key; {suggest(path[-1], known)}"
-    given = first["input"]
-    if isinstance(given, float) and not math.isfinite(given):
-        return f"{where}: {given} is not a finite number; write a finite one"
-    if first["type"] == "literal_error":
-        options = first["ctx"]["expected"].replace(" or ", ", ").replace("'", "").split(", ")
-        return f"{where}: {given!r} is not accepted; {suggest(str(given), options)}"
-    if first["type"] == "missing":
-        return f"{where}: is missing; add it"
-    if first["type"] == "greater_than_equal":
-        return f"{where}: is {given}; it must be at least {first['ctx']['ge']:g}"
-    if isinstance(first["loc"][-1], str) and first["loc"][-1] == "[key]":
-        return f"{where}: key {given!r} is {_kind(given)}; put it in quotes"
-    return f"{where}: is {_kind(given)}; {_wanted(path, first['type'])}"
-
-
-def _wanted(path: list[str], kind: str) -> str:
+def _wanted(path: Sequence[str]) -> str | None:
     leaf = path[-1] if not path[-1].isdigit() else path[-2]
     known = {
         "shape": "write a list of sizes such as [M, 1024]",
@@ -137,19 +114,14 @@ def _wanted(path: list[str], kind: str) -> str:
         return "write {shape: […], dtype: …, dist: …}"
     if len(path) == 2 and path[0] == "dims":
         return "write an integer, or {cpu: …, gpu: …, range: [low, high]}"
-    return {"int_type": "write an integer", "string_type": "write text", "float_type": "write a number"}.get(
-        kind, "write a plain number or text"
-    )
+    return None
 
 
-def _fields(form: type[BaseModel], path: list[str]) -> list[str]:
-    inner: dict[str, type[BaseModel]] = {"inputs": TensorForm, "parameters": TensorForm, "dims": DimForm, "tolerance": ToleranceForm}
-    return list((inner[path[0]] if path and path[0] in inner else form).model_fields)
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "empty"
-    names = {bool: "true/false", int: "an integer", float: "a number", str: "text", list: "a list", tuple: "a list", dict: "a mapping"}
-    name = names.get(type(value), type(value).__name__)
-    return f"{name} ({value!r})" if isinstance(value, (bool, int, float, str)) else name
+def _fields(path: Sequence[str]) -> list[str]:
+    inner: dict[str, type[BaseModel]] = {
+        "inputs": TensorForm,
+        "parameters": TensorForm,
+        "dims": DimForm,
+        "tolerance": ToleranceForm,
+    }
+    return list((inner[path[0]] if path and path[0] in inner else SpecForm).model_fields)

@@ -6,9 +6,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from evaluators.errors import SpecError
+from evaluators.forms import suggest
 from evaluators.spec.from_yaml import Profile
 from evaluators.spec.kernel_spec import KernelSpec
-from evaluators.spec.schema import suggest
 
 _SUFFIXES = (".yaml", ".yml", ".py")
 
