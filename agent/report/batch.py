@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from agent.report.data import RunReport
-from agent.report.page import markup, environment, plain, style
+from agent.report.page import environment, markup, plain, style
 from agent.report.timing_charts import Bar, speedups
 
 
 @dataclass(frozen=True)
 class BatchRow:
-    """One spec of a batch. Times are milliseconds; ``ratio`` with ``low`` and ``high`` comes from the fresh-process re-run; ``error`` is set where
-    the run itself failed; ``report`` is the path of the run's own page."""
+    """One spec of a batch. Times are milliseconds; ``ratio`` with ``low`` and ``high`` comes from the fresh-process
+    re-run; ``error`` is set where the run itself failed; ``report`` is the path of the run's own page."""
 
     spec: str
     target: str
@@ -98,7 +98,7 @@ def write_batch(name: str, rows: Sequence[BatchRow], folder: Path) -> Path:
         .render(
             name=name,
             style=style(),
-            rows=[_shown(r) for r in rows],
+            rows=[shown(r) for r in rows],
             targets=sorted({r.target for r in rows}),
             tiles=tiles,
             chart=markup(speedups(bars)),
@@ -108,7 +108,9 @@ def write_batch(name: str, rows: Sequence[BatchRow], folder: Path) -> Path:
     return page
 
 
-def _shown(row: BatchRow) -> dict[str, str]:
+def shown(row: BatchRow) -> dict[str, str]:
+    """The row as table cells."""
+
     def ms(value: float | None) -> str:
         return "" if value is None else f"{value:.4g}"
 
@@ -121,7 +123,9 @@ def _shown(row: BatchRow) -> dict[str, str]:
         "ratio": "" if row.ratio is None else f"{row.ratio:.2f}×",
         "interval": "" if row.low is None or row.high is None else f"{row.low:.2f}–{row.high:.2f}",
         "roofline": "" if row.roofline is None else f"{100 * row.roofline:.0f}%",
-        "use": {"kernel": "kernel", "baseline": "PyTorch", "untimed": "not timed", "none": "PyTorch"}[row.recommendation],
+        "use": {"kernel": "kernel", "baseline": "PyTorch", "untimed": "not timed", "none": "PyTorch"}[
+            row.recommendation
+        ],
         "error": row.error,
         "report": row.report,
     }

@@ -58,7 +58,11 @@ def readable(source: str) -> str:
             return source
         lines = source.splitlines()
         assert statement.end_lineno is not None
-        outside = [*lines[: statement.lineno - 1], f"SOURCES = {{…}}  # {', '.join(files)}: below", *lines[statement.end_lineno :]]
+        outside = [
+            *lines[: statement.lineno - 1],
+            f"SOURCES = {{…}}  # {', '.join(files)}: below",
+            *lines[statement.end_lineno :],
+        ]
         native = [f"\n─── {name} ───\n{text}" for name, text in files.items() if isinstance(text, str)]
         return "\n".join([*outside, *native])
     return source

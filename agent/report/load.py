@@ -20,7 +20,8 @@ def load(run_id: str, store: RunStore) -> RunReport:
     verdicts = {e.candidate_id: e for e in store.evaluations(run.id)}
     candidates = store.candidates(store.candidate_ids(run.id))
     nodes = tuple(
-        Node(c, verdicts.get(c.id), tuple(cited.get((c.step, i)) or Citation(i) for i in c.chunk_ids)) for c in candidates
+        Node(c, verdicts.get(c.id), tuple(cited.get((c.step, i)) or Citation(i) for i in c.chunk_ids))
+        for c in candidates
     )
     best = run.best
     if best is None:

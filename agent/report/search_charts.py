@@ -38,7 +38,9 @@ def mark(x: float, y: float, kind: str, hover: str, href: str, radius: float = 5
         d = f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8"
         shape = svg.element("path", svg.title(hover), d=d, class_="mark failed")
     else:
-        shape = svg.element("circle", svg.title(hover), cx=x, cy=y, r=radius + (2 if kind == "best" else 0), class_=f"mark {kind}")
+        shape = svg.element(
+            "circle", svg.title(hover), cx=x, cy=y, r=radius + (2 if kind == "best" else 0), class_=f"mark {kind}"
+        )
     return svg.element("a", shape, href=href)
 
 
@@ -50,8 +52,19 @@ def speed_per_step(report: RunReport) -> str:
     timed = [n for n in report.nodes if n.ratio and n.ratio > 0]
     left, right, top, bottom = 56, _WIDTH - 16, 34, 250
     lane = bottom + 20
-    x_axis = svg.linear([min(steps), max(max(steps), min(steps) + 1)], left + 14, right - 14, count=min(12, max(1, max(steps) - min(steps))))
-    spread = [v for n in timed if n.evaluation and n.evaluation.timing for v in (n.evaluation.timing.low, n.evaluation.timing.high) if v > 0]
+    x_axis = svg.linear(
+        [min(steps), max(*steps, min(steps) + 1)],
+        left + 34,
+        right - 14,
+        count=min(12, max(1, max(steps) - min(steps))),
+    )
+    spread = [
+        v
+        for n in timed
+        if n.evaluation and n.evaluation.timing
+        for v in (n.evaluation.timing.low, n.evaluation.timing.high)
+        if v > 0
+    ]
     y_axis = svg.logarithmic([1.0, *spread, *(n.ratio or 1.0 for n in timed)], bottom, top)
     parts = [
         svg.vertical_axis(y_axis, left, "speed-up over the stronger baseline", right, lambda v: f"{svg.figure(v)}×"),
@@ -66,7 +79,9 @@ def speed_per_step(report: RunReport) -> str:
         href = f"#{node.candidate.id}"
         timing = node.evaluation.timing if node.evaluation else None
         if node.ratio and timing:
-            parts.append(svg.element("line", x1=x, x2=x, y1=y_axis(timing.low), y2=y_axis(timing.high), class_=f"whisker {kind}"))
+            parts.append(
+                svg.element("line", x1=x, x2=x, y1=y_axis(timing.low), y2=y_axis(timing.high), class_=f"whisker {kind}")
+            )
             parts.append(mark(x, y_axis(node.ratio), kind, describe(node), href))
         else:
             parts.append(mark(x, lane, kind, describe(node), href))
@@ -126,7 +141,11 @@ def tree(report: RunReport) -> str:
             style = "edge" if order == 0 else "edge further"
             if node.candidate.id in chain and parent in chain:
                 style += " winning"
-            parts.append(svg.element("path", d=f"M{px:.1f} {py:.1f}C{bend:.1f} {py:.1f} {bend:.1f} {y:.1f} {x:.1f} {y:.1f}", class_=style))
+            parts.append(
+                svg.element(
+                    "path", d=f"M{px:.1f} {py:.1f}C{bend:.1f} {py:.1f} {bend:.1f} {y:.1f} {x:.1f} {y:.1f}", class_=style
+                )
+            )
         kind = look(node, report.best_id)
         marks.append(mark(x, y, kind, describe(node), f"#{node.candidate.id}"))
         above = node.candidate.id in inner  # beside an inner candidate run the edges to its children

@@ -29,11 +29,15 @@ def samples(timing: Timing) -> str:
         return ""
     left, right, top, bottom = 56, _WIDTH - 150, 34, 220
     x_axis = svg.linear([1, max(2, len(ratios))], left + 8, right - 8, count=8)
-    x_axis = svg.Axis(1, max(2, len(ratios)), left + 8, right - 8, False, tuple(t for t in x_axis.ticks if 1 <= t <= len(ratios)))
+    x_axis = svg.Axis(
+        1, max(2, len(ratios)), left + 8, right - 8, False, tuple(t for t in x_axis.ticks if 1 <= t <= len(ratios))
+    )
     y_axis = svg.linear([*ratios, timing.low, timing.high, 1.0], bottom, top)
     band = y_axis(timing.low) - y_axis(timing.high)
     parts = [
-        svg.vertical_axis(y_axis, left, f"ratio: {timing.baseline} time / kernel time, pair by pair", right, lambda v: f"{v:.3g}×"),
+        svg.vertical_axis(
+            y_axis, left, f"ratio: {timing.baseline} time / kernel time, pair by pair", right, lambda v: f"{v:.3g}×"
+        ),
         svg.horizontal_axis(x_axis, bottom, "pair", bottom),
         svg.element("rect", x=left, y=y_axis(timing.high), width=right - left, height=max(band, 1.0), class_="band"),
         svg.element("line", x1=left, x2=right, y1=y_axis(timing.ratio), y2=y_axis(timing.ratio), class_="median"),
@@ -61,12 +65,24 @@ def times(timing: Timing, roofline: Roofline | None) -> str:
     parts = [svg.horizontal_axis(axis, bottom, "milliseconds per call (median)", top)]
     for i, (name, ms, kind) in enumerate(rows):
         y = top + 30 * i + 5
-        parts.append(svg.element("rect", x=left, y=y, width=max(1.0, axis(ms) - left), height=20, rx=2, class_=f"bar {kind}"))
+        parts.append(
+            svg.element("rect", x=left, y=y, width=max(1.0, axis(ms) - left), height=20, rx=2, class_=f"bar {kind}")
+        )
         parts.append(svg.text(left - 8, y + 15, name, "label", "end"))
         parts.append(svg.text(axis(ms) + 6, y + 15, f"{ms:.4g} ms", "tick"))
     if roofline:
         x = axis(roofline.bound_ms)
-        parts.append(svg.element("line", svg.title(f"roofline bound {roofline.bound_ms:.4g} ms"), x1=x, x2=x, y1=top, y2=bottom, class_="bound"))
+        parts.append(
+            svg.element(
+                "line",
+                svg.title(f"roofline bound {roofline.bound_ms:.4g} ms"),
+                x1=x,
+                x2=x,
+                y1=top,
+                y2=bottom,
+                class_="bound",
+            )
+        )
     return svg.drawing(_WIDTH, bottom + 44, "Times per call", *parts)
 
 
@@ -83,7 +99,9 @@ def roofline_chart(roofline: Roofline, timing: Timing | None) -> str:
     low, high = min(intensity / 8, ridge / 4), max(intensity * 8, ridge * 8)
     x_axis = svg.logarithmic([low, high], left, right)
     ceiling = min(roofline.rate_tflops, roofline.bandwidth_gbs * intensity / 1000)
-    y_axis = svg.logarithmic([min([ceiling / 20, *(r / 2 for r in rates.values())]), roofline.rate_tflops * 1.6], bottom, top)
+    y_axis = svg.logarithmic(
+        [min([ceiling / 20, *(r / 2 for r in rates.values())]), roofline.rate_tflops * 1.6], bottom, top
+    )
 
     def roof(x: float) -> float:
         return min(roofline.rate_tflops, roofline.bandwidth_gbs * x / 1000)
@@ -95,7 +113,9 @@ def roofline_chart(roofline: Roofline, timing: Timing | None) -> str:
         svg.vertical_axis(y_axis, left, "TFLOP/s", right),
         svg.horizontal_axis(x_axis, bottom, "operations per byte of memory traffic", top),
         svg.element("polyline", points=line, class_="roof"),
-        svg.element("line", x1=x_axis(intensity), x2=x_axis(intensity), y1=bottom, y2=y_axis(ceiling), class_="baseline"),
+        svg.element(
+            "line", x1=x_axis(intensity), x2=x_axis(intensity), y1=bottom, y2=y_axis(ceiling), class_="baseline"
+        ),
         svg.text(right + 8, y_axis(roofline.rate_tflops) + 4, f"{roofline.rate_tflops:.4g} TFLOP/s", "tick"),
         svg.text(right + 8, y_axis(roofline.rate_tflops) + 19, f"{roofline.bandwidth_gbs:,.0f} GB/s", "tick"),
     ]
@@ -110,7 +130,11 @@ def roofline_chart(roofline: Roofline, timing: Timing | None) -> str:
         while any(abs(level - t) < 14 for t in taken):
             level += 14
         taken.append(level)
-        parts.append(svg.text(x + 12, level, f"{name} {roofline.bound_ms / ms:.0%}", "label strong" if kind == "best" else "tick"))
+        parts.append(
+            svg.text(
+                x + 12, level, f"{name} {roofline.bound_ms / ms:.0%}", "label strong" if kind == "best" else "tick"
+            )
+        )
     return svg.drawing(_WIDTH, bottom + 44, "Roofline", *parts)
 
 
@@ -122,7 +146,11 @@ def speedups(bars: Sequence[Bar]) -> str:
     left, right, top = 24 + 7 * max(len(b.name) for b in bars), _WIDTH - 70, 12
     bottom = top + 26 * len(bars)
     axis = svg.logarithmic([1.0, *values], left, right)
-    parts = [svg.horizontal_axis(axis, bottom, "speed-up over the stronger baseline, 95% interval", top, lambda v: f"{svg.figure(v)}×")]
+    parts = [
+        svg.horizontal_axis(
+            axis, bottom, "speed-up over the stronger baseline, 95% interval", top, lambda v: f"{svg.figure(v)}×"
+        )
+    ]
     parts.append(svg.element("line", x1=axis(1), x2=axis(1), y1=top, y2=bottom, class_="baseline"))
     for i, bar in enumerate(bars):
         y = top + 26 * i + 13
@@ -132,8 +160,14 @@ def speedups(bars: Sequence[Bar]) -> str:
             continue
         kind = "gain" if bar.low and bar.low > 1 else "correct"
         start, end = sorted((axis(1), axis(bar.value)))
-        hover = svg.title(f"{bar.name}: {bar.value:.2f}×" + (f" ({bar.low:.2f} to {bar.high:.2f})" if bar.low and bar.high else ""))
-        parts.append(svg.element("rect", hover, x=start, y=y - 8, width=max(1.0, end - start), height=16, rx=2, class_=f"bar {kind}"))
+        hover = svg.title(
+            f"{bar.name}: {bar.value:.2f}×" + (f" ({bar.low:.2f} to {bar.high:.2f})" if bar.low and bar.high else "")
+        )
+        parts.append(
+            svg.element(
+                "rect", hover, x=start, y=y - 8, width=max(1.0, end - start), height=16, rx=2, class_=f"bar {kind}"
+            )
+        )
         if bar.low and bar.high:
             parts.append(svg.element("line", x1=axis(bar.low), x2=axis(bar.high), y1=y, y2=y, class_="whisker strong"))
         parts.append(svg.text(max(end, axis(bar.high or bar.value)) + 6, y + 4, f"{bar.value:.2f}×", "tick"))

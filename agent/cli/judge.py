@@ -1,0 +1,89 @@
+"""judge: the judge alone, on one kernel file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.cli.exits import NONE_CORRECT
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from evaluators.verdict import Evaluation
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command()(judge)
+
+
+def judge(
+    candidate: Annotated[Path, typer.Argument(help="Python file that defines ModelNew.", show_default=False)],
+    reference: Annotated[
+        str,
+        typer.Option(
+            metavar="SPEC",
+            help="The spec it must compute: any spec `optimize` takes, such as a KernelBench file.",
+            show_default=False,
+        ),
+    ],
+    target: Annotated[str, typer.Option(help="Target name; auto is the device of this machine.")] = "auto",
+    dtype: Annotated[str | None, typer.Option(help="Floating type instead of the spec's own.")] = None,
+    timed: Annotated[
+        bool, typer.Option("--timing/--no-timing", help="Whether to time it, or only check that it is right.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole verdict as JSON on stdout.")] = False,
+) -> None:
+    """Is this kernel right, and how fast? Needs no run and no proposer. Exits 4 where it is not correct."""
+    from agent.cli.console import print_json, stdout
+    from agent.cli.reading import read_kernel
+
+    read_kernel(candidate)
+    from evaluators.judge.alone import judge_file
+
+    verdict: Evaluation = judge_file(candidate, reference, target, timed=timed, dtype=dtype)
+    if as_json:
+        print_json(verdict.to_dict())
+    else:
+        stdout().print(_table(verdict))
+    if verdict.status not in ("correct", "checked"):
+        raise typer.Exit(NONE_CORRECT)
+
+
+def _table(verdict: Evaluation) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    right = verdict.status in ("correct", "checked")
+    table.add_row("verdict", f"[{'green' if right else 'red'}]{verdict.status.replace('_', ' ')}[/]")
+    if verdict.message:
+        table.add_row("", escape(verdict.message))
+    if verdict.accuracy:
+        a = verdict.accuracy
+        table.add_row(
+            "accuracy",
+            f"error {a.error:.2e} against float64, PyTorch's own {a.reference_error:.2e}, {a.seeds} seeds {escape(a.detail)}",
+        )
+    if verdict.timing:
+        t = verdict.timing
+        for name, ms in t.baselines.items():
+            table.add_row(f"PyTorch {name}", f"{ms:.4g} ms")
+        table.add_row("kernel", f"{t.candidate_ms:.4g} ms")
+        table.add_row(
+            "speed-up",
+            f"[bold]{t.ratio:.2f}×[/] over {t.baseline} (95% interval {t.low:.2f} to {t.high:.2f}, {len(t.samples)} pairs)",
+        )
+    if verdict.roofline and verdict.roofline.fraction is not None:
+        table.add_row("roofline", f"{100 * verdict.roofline.fraction:.0f}% of the {verdict.roofline.limit} bound")
+    for name, value in sorted(verdict.resources.items()):
+        table.add_row(name.replace("_", " "), escape(str(value)))
+    if verdict.isolation:
+        table.add_row("isolation", verdict.isolation)
+    table.add_row("took", f"{sum(verdict.phases.values()):.1f} s")
+    return table

@@ -1,0 +1,127 @@
+"""Progress of a run: one line for every verdict and, on a terminal, a line below that says what is going on right now."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from agent import events
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evaluators.candidate import Candidate
+    from evaluators.verdict import Evaluation
+
+
+class Live:
+    """Listens to a run. Call it with events, inside ``with``. ``run_id`` is known from the first event on, for messages after Ctrl-C."""
+
+    def __init__(self, console: Console, quiet: bool = False) -> None:
+        self.console = console
+        self.quiet = quiet
+        self.run_id: str | None = None
+        self.best = 0.0
+        self._stack = ExitStack()
+        self._status: Any = None
+        self._doing = ""
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Live:
+        if self.console.is_terminal and not self.quiet:
+            self._status = self._stack.enter_context(self.console.status("starting"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self._status = None
+
+    def say(self, line: str) -> None:
+        """A line of rich markup that stays."""
+        if not self.quiet:
+            self.console.print(line, soft_wrap=not self.console.is_terminal)
+
+    def doing(self, what: str) -> None:
+        """What is going on now; shown on a terminal only, with the best so far and the time spent."""
+        self._doing = what
+        if self._status is not None:
+            best = f" · best {self.best:.2f}×" if self.best else ""
+            self._status.update(f"{escape(what)}[dim]{best} · {time.monotonic() - self._began:.0f} s[/]")
+
+    def __call__(self, event: events.Event) -> None:
+        match event:
+            case events.RunStarted():
+                self.run_id = event.run_id
+                verb = "resuming" if event.resumed else "run"
+                self.say(
+                    f"{verb} [bold]{event.run_id}[/]: {escape(event.spec)} on {event.target}, at most {event.evaluations} evaluations"
+                )
+                self.doing("measuring the baselines")
+            case events.JudgeReady():
+                times = ", ".join(f"{name} {ms:.4g} ms" for name, ms in event.baselines.items())
+                self.say(
+                    f"baselines: {times}"
+                    if times
+                    else "[yellow]the target is not here: candidates are checked and compiled, nothing is timed[/]"
+                )
+            case events.StepStarted():
+                self.say(
+                    f"[dim]step {event.step} {event.phase}: {escape(event.why)} ({len(event.passages)} passages)[/]"
+                )
+                self.doing(f"step {event.step}, {event.phase}: proposing")
+            case events.CandidateProposed():
+                self.doing(f"step {event.candidate.step}, {event.candidate.phase}: judging {_tries(event.candidate)}")
+            case events.ProposerFailed():
+                self.say(f"[red]proposer {event.proposer}: {escape(_first_line(event.message))}[/]")
+            case events.CandidateJudged():
+                self._judged(event.candidate, event.evaluation, event.number, event.budget)
+            case events.BestChanged():
+                self.best = event.fitness
+            case events.Reflected():
+                self.doing("reflecting")
+            case events.Confirming():
+                self.doing("timing the best kernel again in fresh processes")
+            case events.Confirmed():
+                self.say(f"confirmed in fresh processes: {_figures(event.evaluation)}")
+            case events.Stopping():
+                self.say("[yellow]stopping after this candidate; Ctrl-C again stops at once[/]")
+            case events.RunFinished():
+                self.doing("writing the report")
+
+    def _judged(self, candidate: Candidate, evaluation: Evaluation, number: int, budget: int) -> None:
+        right = evaluation.status in ("correct", "checked")
+        gain = evaluation.fitness > max(self.best, 1.0)
+        colour = ("bold green" if gain else "green") if right else "red"
+        status = evaluation.status.replace("_", " ")
+        best = max(self.best, evaluation.fitness)
+        parts = [
+            f"{number:>3}/{budget}",
+            f"{candidate.language:<7}",
+            f"[{colour}]{status:<14}[/]",
+            f"{_figures(evaluation):<34}",
+        ]
+        parts.append(f"best {best:.2f}×" if best else " " * 10)
+        parts.append(escape(_tries(candidate) if right else f"{_tries(candidate)}: {_first_line(evaluation.message)}"))
+        self.say("  ".join(parts))
+
+
+def _figures(evaluation: Evaluation) -> str:
+    t = evaluation.timing
+    if t is None:
+        return ""
+    return f"{t.candidate_ms:>9.4g} ms {t.ratio:>6.2f}× ({t.low:.2f}–{t.high:.2f})"
+
+
+def _tries(candidate: Candidate) -> str:
+    return candidate.note or candidate.exemplar or f"a {candidate.proposer} candidate"
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0][:160] if lines else "no message"

@@ -1,0 +1,43 @@
+"""Read what the user names on the command line, refusing with one clear line."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from agent.cli.exits import CommandError
+
+
+def read_kernel(path: Path) -> str:
+    """Source of a kernel file. Raises CommandError where it cannot be read, does not parse, or defines no ModelNew."""
+    try:
+        source = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    try:
+        module = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        where = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
+        what = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise CommandError(f"{path}: {where}not Python: {what}") from error
+    if not any(isinstance(s, ast.ClassDef) and s.name == "ModelNew" for s in module.body):
+        raise CommandError(
+            f"{path}: defines no class ModelNew; a kernel file is a module with `class ModelNew(torch.nn.Module)`"
+        )
+    return source
+
+
+def language_of(source: str) -> str:
+    """The language a kernel file is written in, from what it holds: native SOURCES by suffix, else a Triton import."""
+    module = ast.parse(source)
+    for statement in module.body:
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "SOURCES" for t in statement.targets
+        ):
+            text = ast.unparse(statement.value)
+            return "cuda" if ".cu'" in text or '.cu"' in text else "cpp"
+    imports = {alias.name.split(".")[0] for s in ast.walk(module) if isinstance(s, ast.Import) for alias in s.names}
+    imports |= {(s.module or "").split(".")[0] for s in ast.walk(module) if isinstance(s, ast.ImportFrom)}
+    return "triton" if "triton" in imports else "cpp"

@@ -1,0 +1,133 @@
+"""Drive one search from the command line: check what was asked, show progress, write the report, say what came out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from agent.cli.exits import MISSING, NONE_CORRECT, CommandError, Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.cli.live import Live
+    from agent.report.data import RunReport
+    from agent.result import RunResult
+    from agent.settings import RunSettings
+    from evaluators.spec.kernel_spec import KernelSpec
+    from evaluators.target import Target
+    from knowledge.runs.store import RunStore
+
+
+@dataclass(frozen=True)
+class Job:
+    """A search that can be started: everything the user named exists."""
+
+    spec: KernelSpec
+    target: Target
+    settings: RunSettings
+
+
+def endpoint() -> bool:
+    """Whether an OpenAI-compatible endpoint is configured. It is not contacted."""
+    return bool(os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"))
+
+
+def require_endpoint() -> None:
+    """Raise where there is no endpoint: asking for a language model never falls back to something else."""
+    if not endpoint():
+        raise CommandError(
+            "--proposer llm needs an endpoint: set OPENAI_API_KEY (and OPENAI_BASE_URL for another server than the default), "
+            "or use --proposer builtin",
+            MISSING,
+        )
+
+
+def prepare(ref: str, target: str, dtype: str | None, profile: str | None, settings: RunSettings) -> Job:
+    """Load spec, target and languages, so that what is misspelt is refused before anything is built or recorded.
+
+    Raises ``evaluators.errors.SpecError``, ``TargetError`` or ``UnknownLanguage``, and CommandError where the target does not
+    take a language.
+    """
+    import evaluators.targets as catalogue
+
+    from evaluators import languages
+    from evaluators.spec import load
+
+    found = catalogue.load(target)
+    for name in settings.languages:
+        languages.get(name)
+        if name not in found.languages:
+            raise CommandError(f"{found.name} takes {', '.join(found.languages)}, not {name}")
+    sizes: Literal["cpu", "gpu"] = "gpu" if (profile or found.kind) == "gpu" else "cpu"
+    return Job(load(ref, dtype=dtype, profile=sizes), found, settings)
+
+
+def search(job: Job, *, as_json: bool, quiet: bool, notice: str = "") -> None:
+    """Run a new search and print its result. Raises typer.Exit with 4 where nothing correct was found."""
+    from knowledge.runs.store import RunStore
+
+    store = RunStore()
+
+    def run(live: Live) -> RunResult:
+        from agent.run import optimize
+
+        return optimize(job.spec, job.target, job.settings, store=store, on_event=live)
+
+    _finish(store, run, as_json=as_json, quiet=quiet, notice=notice)
+
+
+def proceed(run_id: str, store: RunStore, *, as_json: bool, quiet: bool) -> None:
+    """Go on with a recorded search and print its result."""
+
+    def run(live: Live) -> RunResult:
+        from agent.run import resume
+
+        return resume(run_id, store=store, on_event=live)
+
+    _finish(store, run, as_json=as_json, quiet=quiet, notice="")
+
+
+def _finish(store: RunStore, run: Callable[[Live], RunResult], *, as_json: bool, quiet: bool, notice: str) -> None:
+    from agent.cli import console
+    from agent.cli.summary import record, result_table
+
+    out = console.stdout()
+    report, folder = observe(store, run, console.stderr() if as_json else out, quiet=quiet, notice=notice)
+    if as_json:
+        console.print_json(record(report, folder))
+    else:
+        if not quiet:
+            out.print()
+        out.print(result_table(report, folder))
+    if report.best is None:
+        raise typer.Exit(NONE_CORRECT)
+
+
+def observe(
+    store: RunStore, run: Callable[[Live], RunResult], console: object, *, quiet: bool, notice: str = ""
+) -> tuple[RunReport, Path]:
+    """Run a search with live progress, then write its folder. Returns what the store knows, and the folder.
+
+    Raises Interrupted on Ctrl-C, naming the run where it is recorded.
+    """
+    from rich.console import Console
+
+    from agent.cli.live import Live
+    from agent.report import load, write
+
+    assert isinstance(console, Console)
+    with Live(console, quiet=quiet) as live:
+        if notice:
+            live.say(f"[yellow]{notice}[/]")
+        live.doing("starting")
+        try:
+            result = run(live)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(getattr(stop, "run_id", None) or live.run_id) from None
+        write(result.run_id, store, result.folder)
+    return load(result.run_id, store), result.folder
