@@ -33,8 +33,9 @@ class Dim:
 class InputSpec:
     """One tensor or scalar argument of ``Model.forward`` (or one parameter, where listed under parameters).
 
-    ``shape`` holds integers, names of symbolic dims, or sums and products of them such as ``"B+1"``. ``dtype`` is a torch dtype name, or ``"float"``
-    for the spec's own floating type. ``dist`` names a generator in ``evaluators.spec.inputs`` and ``args`` its arguments.
+    ``shape`` holds integers, names of symbolic dims, or expressions of them such as ``"B+1"``, as numbers in ``args`` may be too.
+    ``dtype`` is a torch dtype name, ``"float"`` for the spec's own floating type, or ``"python"`` for a plain value. ``dist`` names
+    a generator in ``evaluators.spec.inputs`` and ``args`` its arguments.
     """
 
     name: str

@@ -34,7 +34,7 @@ def names(text: str) -> tuple[str, ...]:
 
 def evaluate(text: str, dims: Mapping[str, int]) -> int | float:
     """Value of an expression of ``+ - * / // **``, brackets, numbers and dims. Raises ValueError naming what is wrong."""
-    value = _value(_parse(text), text, dims)
+    value: int | float | complex = _value(_parse(text), text, dims)
     if isinstance(value, complex) or not math.isfinite(value):
         raise ValueError(f"{text!r} is not a finite number at {dict(dims)}")
     return value
