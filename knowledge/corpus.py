@@ -23,6 +23,11 @@ def default_paths() -> list[Path]:
     return [root() / name for name in FOLDERS if (root() / name).is_dir()]
 
 
+def expanded(path: Path) -> list[Path]:
+    """``path`` itself, or its knowledge folders where it is the packaged corpora as a whole."""
+    return default_paths() if path.resolve() == root().resolve() else [path]
+
+
 def document_name(path: Path) -> str:
     """How passages cite a file: ``corpora/…`` for packaged files wherever installed, else the absolute path."""
     resolved = path.resolve()

@@ -30,9 +30,10 @@ class Embedder(Protocol):
     ``model_id`` names weights and pooling; ``window`` is the longest input in tokens.
     """
 
-    model_id: str
-    window: int
-
+    @property
+    def model_id(self) -> str: ...
+    @property
+    def window(self) -> int: ...
     def count(self, text: str) -> int:
         """Tokens of ``text`` without special tokens."""
         ...

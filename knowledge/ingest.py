@@ -69,7 +69,7 @@ def ingest(
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
     targets = (target,) if isinstance(target, str) else tuple(target or ())
-    roots = [Path(p) for p in paths] if paths else corpus.default_paths()
+    roots = [r for p in paths for r in corpus.expanded(Path(p))] if paths else corpus.default_paths()
     files, skipped = _files(roots)
     salt = f"{FORMAT}\0{','.join(targets)}\0{kind or ''}\0"
     changed, unchanged = _changed(files, store, salt, skipped)
@@ -115,14 +115,11 @@ def _files(roots: Iterable[Path]) -> tuple[list[_File], list[Skipped]]:
     found: dict[str, _File] = {}
     skipped: list[Skipped] = []
     for root in roots:
+        inside: Iterable[Path]
         if root.is_dir():
-            inside = (
-                p
-                for p in sorted(root.rglob("*"))
-                if not any(x.startswith((".", "__")) for x in p.relative_to(root).parts)
-            )
+            inside = (p for p in sorted(root.rglob("*")) if not _hidden(p.relative_to(root)))
         elif root.exists():
-            inside = iter((root,))
+            inside = (root,)
         else:
             skipped.append(Skipped(str(root), f"{root}: no such file or folder"))
             continue
@@ -131,6 +128,10 @@ def _files(roots: Iterable[Path]) -> tuple[list[_File], list[Skipped]]:
                 name = corpus.document_name(path)
                 found.setdefault(name, _File(path, name))
     return list(found.values()), skipped
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith((".", "__")) for part in path.parts)
 
 
 def _changed(files: list[_File], store: KnowledgeStore, salt: str, skipped: list[Skipped]) -> tuple[list[_File], int]:

@@ -9,9 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Query:
-    """What is known at the moment of asking. ``text`` is free text for dense and lexical search; the rest are filters and context.
+    """What is known at the moment of asking. ``text`` is free text for dense and lexical search; the rest are filters
+    and context.
 
-    ``families`` orders the target's knowledge families, nearest first; ``patterns`` are loop-IR pattern names of the spec's kernels.
+    ``families`` orders the target's knowledge families, nearest first; ``patterns`` are loop-IR pattern names of the
+    spec's kernels.
     """
 
     text: str
@@ -26,7 +28,10 @@ class Query:
 
 @dataclass(frozen=True)
 class Passage:
-    """One retrieved chunk. ``metadata`` is the document's front matter (exemplar fields and moves included); ``scores`` says why it ranked."""
+    """One retrieved chunk.
+
+    ``metadata`` is the document's front matter (exemplar fields and moves included); ``scores`` says why it ranked.
+    """
 
     chunk_id: str
     document: str
