@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from evaluators.errors import TraceError
 from evaluators.ir import lower_folds, lower_pointwise, lower_views
 from evaluators.ir.expr import const, op
 from evaluators.ir.fuse import realize
@@ -29,6 +30,10 @@ def _meta(node: Node) -> tuple[tuple[int, ...], str]:
     value = node.meta["val"]
     if isinstance(value, (list, tuple)):
         value = value[0]
+    if any(isinstance(s, torch.SymInt) for s in value.shape):
+        raise TraceError(
+            f"{node.target}: a shape that depends on data cannot be traced; use the llm or manual proposer"
+        )
     return tuple(int(s) for s in value.shape), dtype_name(value.dtype)
 
 
@@ -128,11 +133,9 @@ def _folds(
         case "_softmax" | "_log_softmax":
             return lower_folds.softmax(low, x, args[1], name == "_log_softmax", dtype)
         case "cumsum" | "cumprod":
-            return (
-                low.run("sum" if name == "cumsum" else "prod", x, args[1] % max(len(x.shape), 1), dtype)
-                if x.shape
-                else x
-            )
+            if not x.shape or x.shape[args[1]] == 1:
+                return lower_pointwise.pointwise(lambda a: a, shape, dtype, x)
+            return low.run("sum" if name == "cumsum" else "prod", x, args[1] % len(x.shape), dtype)
         case "mm" | "bmm":
             return lower_folds.product(low, x, args[1], dtype)
         case "mv":
