@@ -58,6 +58,8 @@ class Timing:
     clock: str
     fresh_process: bool = False
     warm_ms: float | None = None
+    event_ms: float | None = None
+    """The candidate's own device events, milliseconds per call; reported beside the wall clock, never deciding."""
 
 
 @dataclass(frozen=True)

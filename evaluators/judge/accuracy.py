@@ -1,0 +1,201 @@
+"""The accuracy rule.
+
+For one floating output let ``e`` be the float64 oracle's result, ``r`` the reference's own result in its dtype, ``y`` the candidate's, and
+``p`` the oracle's result on inputs and parameters perturbed by one unit roundoff of their dtype (each element times ``1 + u·U(-1, 1)``). With
+
+    norm(a)    = ‖a − e‖_F / ‖e‖_F
+    element(a) = max_i |a_i − e_i| / (|e_i| + rms(e))
+
+the candidate passes if
+
+    norm(y)    ≤ max(2 · norm(r),    c · u,      k · norm(p))
+    element(y) ≤ max(2 · element(r), 4 · c · u,  2 · k · element(p))
+
+where u is the unit roundoff of the output's dtype and (c, k) = (16, 4) for float32, (1, 1) for bfloat16 and float16, (64, 4) for
+float64. The first term is the reference's own error, the second a floor for references that happen to be exact, the third the
+conditioning of the problem: no algorithm that rounds its inputs once can be held to less (Higham, Accuracy and Stability of Numerical
+Algorithms, 2002, §1.5–1.6). For float32, 16u = 9.5e-7; TF32 operands err by about 5e-4, thousands of roundoffs, so no term lets them pass,
+while three-way splits (3xTF32, bf16x6: 2e-7 to 1e-6) pass.
+
+NaN must be where the reference has NaN, infinities equal the reference's (where the oracle is finite and the reference overflows, either is
+accepted). Integers and bools must equal the reference's or the oracle's. A declared tolerance replaces both gates by
+``|y − e| ≤ atol + rtol · |e|``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+FACTOR = 2.0
+_ROUNDOFF = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float64: 2.0**-53}
+_FLOOR = {torch.float32: 16.0, torch.bfloat16: 1.0, torch.float16: 1.0, torch.float64: 64.0}
+_CONDITION = {torch.float32: 4.0, torch.bfloat16: 1.0, torch.float16: 1.0, torch.float64: 4.0}
+_CHUNK = 1 << 24
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Distance of one output from the oracle: relative Frobenius norm, largest scaled element error, largest absolute error."""
+
+    norm: float
+    element: float
+    absolute: float
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What one output may reach, and the reference's own norm error."""
+
+    norm: float
+    element: float
+    reference: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One output judged: whether it passes, its errors and gates, and one line of explanation."""
+
+    ok: bool
+    errors: Errors
+    gates: Gates
+    detail: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def roundoff(dtype: Any) -> float:
+    """Unit roundoff of a floating dtype (half the spacing of numbers at 1)."""
+    return _ROUNDOFF.get(dtype, 2.0**-24)
+
+
+def errors(value: Any, oracle: Any) -> Errors:
+    """Errors of ``value`` against float64 ``oracle`` over elements where both are finite; computed in float64, in chunks."""
+    scale_square = sum(float(e.dot(e)) for _, e in _chunks(oracle, oracle))
+    finite = math.isfinite(scale_square)
+    count = oracle.numel()
+    if not finite:
+        count = sum(int(torch.isfinite(e).sum()) for _, e in _chunks(oracle, oracle))
+        scale_square = sum(
+            float(torch.where(torch.isfinite(e), e, 0.0).square().sum()) for _, e in _chunks(oracle, oracle)
+        )
+    rms = math.sqrt(scale_square / max(count, 1))
+    square = element = absolute = 0.0
+    for y, e in _chunks(value, oracle):
+        gap = (y - e).abs_()
+        part = float(gap.dot(gap))
+        if not math.isfinite(part):
+            gap = torch.where(torch.isfinite(gap), gap, 0.0)
+            part = float(gap.dot(gap))
+        square += part
+        if gap.numel():
+            absolute = max(absolute, float(gap.max()))
+            scaled = gap.div_(e.abs().add_(rms)).max()
+            element = max(
+                element, float(scaled) if math.isfinite(float(scaled)) else float(gap.nan_to_num_(0.0, 0.0).max())
+            )
+    size, norm = math.sqrt(square), math.sqrt(scale_square)
+    return Errors(size / norm if norm else (0.0 if size == 0 else math.inf), element, absolute)
+
+
+def _chunks(value: Any, oracle: Any) -> Iterator[tuple[Any, Any]]:
+    a, b = value.reshape(-1), oracle.reshape(-1)
+    for begin in range(0, b.numel(), _CHUNK):
+        yield a[begin : begin + _CHUNK].double(), b[begin : begin + _CHUNK].double()
+
+
+def gates(reference: Any, oracle: Any, perturbed: Any | None) -> Gates:
+    """Gates of one floating output from the reference's result, the oracle's, and the oracle's on perturbed inputs."""
+    own = errors(reference, oracle)
+    u = roundoff(reference.dtype)
+    c, k = _FLOOR.get(reference.dtype, 16.0), _CONDITION.get(reference.dtype, 4.0)
+    moved = errors(perturbed, oracle) if perturbed is not None else Errors(0.0, 0.0, 0.0)
+    return Gates(
+        norm=max(FACTOR * own.norm, c * u, k * _bounded(moved.norm)),
+        element=max(FACTOR * own.element, 4 * c * u, 2 * k * _bounded(moved.element)),
+        reference=own.norm,
+    )
+
+
+def _bounded(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
+
+
+def judge_floating(
+    value: Any, reference: Any, oracle: Any, limit: Gates, tolerance: tuple[float, float] | None
+) -> Finding:
+    """Judge one floating output (same shape and dtype as the reference's)."""
+    found = errors(value, oracle)
+    problem = _nonfinite(value, reference, oracle)
+    if problem:
+        return Finding(False, found, limit, problem)
+    if tolerance is not None:
+        atol, rtol = tolerance
+        worst = max(
+            (float(((y - e).abs() - rtol * e.abs()).nan_to_num(0.0).max()) for y, e in _chunks(value, oracle)),
+            default=0.0,
+        )
+        return Finding(
+            worst <= atol,
+            found,
+            limit,
+            f"largest |y - e| - rtol*|e| is {worst:.3g}, declared atol {atol:g}, rtol {rtol:g}",
+        )
+    ok = found.norm <= limit.norm and found.element <= limit.element
+    detail = (
+        f"relative norm error {found.norm:.2e} (limit {limit.norm:.2e}, reference {limit.reference:.2e}), "
+        f"element error {found.element:.2e} (limit {limit.element:.2e})"
+    )
+    if not ok:
+        detail += _where(value, oracle)
+    return Finding(ok, found, limit, detail)
+
+
+def judge_exact(value: Any, reference: Any, oracle: Any) -> Finding:
+    """Judge one integer or bool output: every element equals the reference's or the oracle's."""
+    same = (value == reference) | (value == oracle)
+    wrong = int((~same).sum())
+    found = Errors(wrong / max(value.numel(), 1), float(wrong > 0), float(wrong > 0))
+    detail = "exact" if not wrong else f"{wrong} of {value.numel()} elements differ" + _where(value, reference)
+    return Finding(wrong == 0, found, Gates(0.0, 0.0, 0.0), detail)
+
+
+def _nonfinite(value: Any, reference: Any, oracle: Any) -> str:
+    if reference is oracle and bool(torch.isfinite(value).all()):
+        return ""  # the reference is known to be finite throughout
+    flat_y, flat_r, flat_e = value.reshape(-1), reference.reshape(-1), oracle.reshape(-1)
+    for begin in range(0, flat_r.numel(), _CHUNK):
+        y, r, e = (t[begin : begin + _CHUNK] for t in (flat_y, flat_r, flat_e))
+        overflow = torch.isfinite(e) & ~torch.isfinite(r)
+        bad = (torch.isnan(y) != torch.isnan(r)) | (torch.isinf(y) & (y != r)) | (torch.isinf(r) & (y != r))
+        bad &= ~(overflow & ((y == r) | torch.isfinite(y) | (torch.isnan(y) & torch.isnan(r))))
+        if bool(bad.any()):
+            at = int(bad.nonzero()[0, 0])
+            return (
+                f"{int(bad.sum())} elements are NaN or infinite where the reference is not, or the reverse; first at flat index "
+                f"{begin + at}: got {float(y[at]):g}, expected {float(r[at]):g}"
+            )
+    return ""
+
+
+def _where(value: Any, oracle: Any) -> str:
+    """The worst element: index, what was found, what was expected."""
+    gap = (value.double() - oracle.double()).abs().nan_to_num(0.0).reshape(-1)
+    if not gap.numel():
+        return ""
+    at = int(gap.argmax())
+    index: list[int] = []
+    rest = at
+    for size in reversed(oracle.shape):
+        index.append(rest % size)
+        rest //= size
+    wrong = int((gap > 1e-3 * (oracle.double().abs().reshape(-1) + oracle.double().square().mean().sqrt())).sum())
+    return (
+        f"; worst at {list(reversed(index))}: got {float(value.reshape(-1)[at]):.6g}, expected {float(oracle.reshape(-1)[at]):.6g}; "
+        f"{wrong} of {gap.numel()} elements are off by more than 0.1%"
+    )

@@ -1,0 +1,41 @@
+"""The judge without a search around it: one file, one verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evaluators import languages
+from evaluators.candidate import Candidate
+from evaluators.judge.judge import Judge
+from evaluators.judge.settings import JudgeSettings
+from evaluators.verdict import Evaluation
+
+
+def judge_file(
+    candidate_path: str | Path,
+    problem_ref: str,
+    target: str = "auto",
+    *,
+    language: str | None = None,
+    dtype: str | None = None,
+    settings: JudgeSettings | None = None,
+    timed: bool = True,
+) -> Evaluation:
+    """Judge the candidate in a file against a problem (anything ``evaluators.spec.load`` accepts).
+
+    Raises the package's named errors where file, problem or target are no good; a bad candidate is a verdict, not an error.
+    """
+    from evaluators import spec as specs
+    from evaluators import targets
+    from evaluators.errors import SpecError
+
+    path = Path(candidate_path)
+    try:
+        source = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: the candidate cannot be read: {error}") from None
+    place = targets.load(target)
+    spec = specs.load(problem_ref, dtype=dtype, profile="cpu" if place.kind == "cpu" else "gpu")
+    candidate = Candidate(path.stem, language or languages.guess(source), source, "manual")
+    with Judge(spec, place, settings) as judge:
+        return judge.evaluate(candidate, timed=timed)

@@ -1,0 +1,146 @@
+"""Cases: inputs of one seed with what is expected of them. They live in the reference's process only."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from evaluators.errors import JudgeError
+from evaluators.judge import accuracy, wire
+from evaluators.spec.inputs import make_inputs
+from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.spec.model import to_float64
+
+
+@dataclass
+class Expected:
+    """One output tensor: the reference's (kept where the oracle alone does not decide), the oracle's, and the gates."""
+
+    reference: Any
+    oracle: Any
+    gates: accuracy.Gates | None
+
+
+@dataclass
+class Case:
+    """One seed: its input tensors untouched, the forms of arguments and result, and what is expected. ``outputs`` are the
+    reference's own results."""
+
+    pristine: list[Any]
+    argument_tree: Any
+    result_tree: Any
+    expected: list[Expected]
+    outputs: list[Any]
+    inputs_may_change: bool
+    passed: list[Any] | None = None
+    """Candidate outputs already found correct: equal ones need no second comparison."""
+    verdict: dict[str, Any] | None = None
+
+
+def build_case(spec: KernelSpec, model: Any, device: torch.device, seed: int, dims: Mapping[str, int] | None) -> Case:
+    """Inputs of ``seed``, the reference's result on them, and the float64 oracle's with its gates.
+
+    Raises :class:`JudgeError` where the reference itself fails.
+    """
+    inputs = make_inputs(spec, seed, device, dims)
+    tensors: list[Any] = []
+    tree = wire.flatten(list(inputs), tensors)
+    pristine = [t.clone(memory_format=torch.preserve_format) for t in tensors]
+    with torch.no_grad():
+        result = _run(copy.deepcopy(model), inputs, seed, spec, "the reference")
+        changed = any(not same(a, b) for a, b in zip(tensors, pristine, strict=True))
+        clean = wire.rebuild(tree, [t.clone(memory_format=torch.preserve_format) for t in pristine])
+        oracle_model, oracle_inputs = to_float64(model, clean)
+        oracle = _run(oracle_model, oracle_inputs, seed, spec, "the float64 oracle")
+        del oracle_model, oracle_inputs
+        moved_model, moved_inputs = to_float64(model, clean)
+        perturb(moved_model, moved_inputs, model, clean, seed)
+        moved = _run(moved_model, moved_inputs, seed, spec, "the perturbed oracle")
+        del moved_model, moved_inputs
+    flat: list[list[Any]] = [[], [], []]
+    trees = [wire.flatten(value, into) for value, into in zip((result, oracle, moved), flat, strict=True)]
+    expected = [_expect(*outputs) for outputs in zip(*flat, strict=True)]
+    return Case(pristine, tree, trees[0], expected, flat[0], changed)
+
+
+def _run(model: Any, inputs: Any, seed: int, spec: KernelSpec, who: str) -> Any:
+    torch.manual_seed(seed % 2**63)
+    try:
+        return model(*inputs)
+    except Exception as error:
+        raise JudgeError(
+            f"{spec.name}: {who} fails on its own inputs: {type(error).__name__}: {str(error)[:400]}"
+        ) from error
+
+
+def _expect(reference: Any, oracle: Any, moved: Any) -> Expected:
+    if not reference.is_floating_point():
+        return Expected(reference.clone(), oracle, None)
+    wide = oracle.double()
+    limit = accuracy.gates(reference, wide, moved.double())
+    finite = bool(torch.isfinite(reference).all()) and bool(torch.isfinite(wide).all())
+    return Expected(None if finite else reference.clone(), wide, limit)
+
+
+def perturb(model64: Any, inputs64: Any, model: Any, inputs: Any, seed: int) -> None:
+    """Move every floating input and parameter of the float64 copies by at most one unit roundoff of its original dtype, in place."""
+    wide: list[Any] = []
+    narrow: list[Any] = []
+    wire.flatten(list(inputs64), wide)
+    wire.flatten(list(inputs), narrow)
+    pairs = list(zip(wide, narrow, strict=True))
+    pairs += list(zip(model64.parameters(), model.parameters(), strict=True))
+    for a, b in pairs:
+        if b.is_floating_point() and a.numel():
+            generator = torch.Generator(a.device).manual_seed((seed * 31 + a.numel()) % 2**63)
+            noise = torch.rand(a.shape, dtype=torch.float64, device=a.device, generator=generator)
+            a.mul_(noise.mul_(2).sub_(1).mul_(accuracy.roundoff(b.dtype)).add_(1))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality of values, NaN equal to NaN."""
+    if torch.equal(a, b):
+        return True
+    if a.is_floating_point() and a.shape == b.shape:
+        return bool(((a == b) | (torch.isnan(a) & torch.isnan(b))).all())
+    return False
+
+
+def compare(case: Case, values: list[Any], spec: KernelSpec) -> dict[str, Any]:
+    """Judge candidate outputs (already of the expected shapes and dtypes) against a case; see :func:`summary` for the result."""
+    if case.passed is not None and case.verdict is not None and all(map(torch.equal, values, case.passed)):
+        return case.verdict
+    tolerance = (spec.tolerance.atol, spec.tolerance.rtol) if spec.tolerance else None
+    findings = []
+    for value, want in zip(values, case.expected, strict=True):
+        if want.gates is None:
+            findings.append(accuracy.judge_exact(value, want.reference, want.oracle))
+        else:
+            shadow = want.oracle if want.reference is None else want.reference
+            findings.append(accuracy.judge_floating(value, shadow, want.oracle, want.gates, tolerance))
+    verdict = summary(findings)
+    if verdict["ok"]:
+        case.passed, case.verdict = [v.clone() for v in values], verdict
+    return verdict
+
+
+def summary(findings: list[accuracy.Finding]) -> dict[str, Any]:
+    """The worst of several findings as plain data."""
+    bad = [f for f in findings if not f.ok]
+    worst = bad[0] if bad else max(findings, key=lambda f: f.errors.norm, default=None)
+    if worst is None:
+        return {"ok": True, "error": 0.0, "reference_error": 0.0, "max_abs_error": 0.0, "detail": "no outputs"}
+    index = findings.index(worst)
+    where = f"output {index}: " if len(findings) > 1 else ""
+    return {
+        "ok": not bad,
+        "error": worst.errors.norm if math.isfinite(worst.errors.norm) else 1e308,
+        "reference_error": worst.gates.reference,
+        "max_abs_error": worst.errors.absolute,
+        "detail": where + worst.detail,
+    }

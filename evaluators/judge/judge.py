@@ -1,0 +1,211 @@
+"""The judge: is a candidate right, and how fast is it really?
+
+``Judge`` holds the token and the clock. The reference and everything expected live in one process (``oracle``), every candidate in a
+fresh one forked from a clean interpreter (``zygote``); this process runs no tensor code at all.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from evaluators import languages
+from evaluators.candidate import Candidate
+from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing
+from evaluators.judge.diagnose import diagnose
+from evaluators.judge.processes import Failed, Server, environment
+from evaluators.judge.reference import Reference
+from evaluators.judge.session import Session
+from evaluators.judge.settings import JudgeSettings
+from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.target import Target
+from evaluators.verdict import Evaluation, Roofline, Timing
+
+_POISONS = (0xFF, 0x4B)  # NaN in every floating type; 1.3e7 in float32
+
+
+class Judge:
+    """A context manager that judges candidates for one spec on one target.
+
+    Infrastructure errors (the reference fails, no compiler) raise :class:`JudgeError` from ``__enter__`` or give status
+    ``infrastructure``; they never count as the candidate's failure.
+    """
+
+    def __init__(self, spec: KernelSpec, target: Target, settings: JudgeSettings | None = None) -> None:
+        self.spec, self.target, self.settings = spec, target, settings or JudgeSettings()
+        available = len(os.sched_getaffinity(0))
+        self.threads = self.settings.threads or (
+            min(max(target.compute_units, 1), available) if target.kind == "cpu" else min(8, available)
+        )
+        self.device = target.device
+        self.reference: Reference | None = None
+        self.zygote: Server | None = None
+        self.folder: Any = None
+        self.environment: dict[str, str] = {}
+        self._work: Any = None
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Milliseconds per call of the baselines measured so far."""
+        chosen = self.reference.baselines if self.reference else None
+        return dict(chosen.ms) if chosen else {}
+
+    def close(self) -> None:
+        """End all processes."""
+        if self.zygote is not None:
+            self.zygote.close()
+            self.zygote = None
+        if self.reference is not None:
+            self.reference.close()
+            self.reference = None
+        if self.folder is not None:
+            self.folder.cleanup()
+            self.folder = None
+
+    def evaluate(self, candidate: Candidate, timed: bool = True) -> Evaluation:
+        """Judge one candidate. Never raises for what the candidate does."""
+        phases: dict[str, float] = {}
+        base = Evaluation(candidate.id, self.target.name, "infrastructure", 0.0)
+        try:
+            with _phase(phases, "check"):
+                language = languages.get(candidate.language)
+                review = language.check(candidate.source)
+            with _phase(phases, "compile"):
+                build = language.build(candidate.source, self.target)
+        except SourceRejected as error:
+            return self._close(replace(base, status="source_rejected", message=str(error)), phases)
+        except CompileFailed as error:
+            return self._close(replace(base, status="compile_error", message=str(error)), phases)
+        except ToolMissing as error:
+            return self._close(replace(base, message=str(error)), phases)
+        base = replace(
+            base,
+            resources={
+                **build.resources,
+                "uses_library": review.uses_library,
+                "library_calls": list(review.library_calls),
+            },
+        )
+        if not self.target.present:
+            from evaluators.judge.absent import evaluate_absent
+
+            return self._close(evaluate_absent(self, candidate, build, base, phases), phases)
+        try:
+            self._start(phases)
+            assert self.reference is not None
+            with Session(self, build, phases) as session:
+                return self._close(self._judge(session, base, timed, phases), phases)
+        except JudgeError as error:
+            self.close()
+            return self._close(replace(base, message=str(error)), phases)
+
+    def confirm(self, candidate: Candidate) -> Evaluation:
+        """Judge again with every process fresh (reference included); only these samples are worth reporting."""
+        self.close()
+        found = self.evaluate(candidate)
+        return replace(found, timing=replace(found.timing, fresh_process=True)) if found.timing else found
+
+    def _judge(self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float]) -> Evaluation:
+        base = replace(base, isolation=session.isolation)
+        try:
+            with _phase(phases, "load"):
+                session.load()
+                base = replace(base, isolation=session.isolation)
+            with _phase(phases, "correctness"):
+                accuracy = session.correctness(_POISONS)
+            base = replace(base, accuracy=accuracy, resources=session.resources(dict(base.resources)))
+            if not timed:
+                return replace(base, status="correct", message="correct; not timed")
+            with _phase(phases, "baselines"):
+                session.prepare_timing()
+            with _phase(phases, "timing"):
+                measured, notes = session.timing()
+        except Failed as failure:
+            partial = session.accuracy if session.accuracy is not None else base.accuracy
+            return replace(base, status=failure.status, message=failure.message, accuracy=partial)  # type: ignore[arg-type]
+        return replace(
+            base,
+            status="correct",
+            fitness=measured.ratio,
+            timing=measured,
+            message="; ".join(notes),
+            roofline=self._roofline(measured),
+        )
+
+    def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
+        return replace(
+            found,
+            phases={k: round(v, 3) for k, v in phases.items()},
+            environment=self.environment,
+            diagnosis=diagnose(found.status, self.target, found.timing, found.roofline, found.resources),
+        )
+
+    def _roofline(self, measured: Timing | None) -> Roofline | None:
+        """Roofline of the spec; ``None`` where the reference cannot be traced."""
+        if self._work is None:
+            from evaluators.errors import EvaluatorError
+            from evaluators.ir.facts import work
+            from evaluators.ir.trace import trace
+
+            try:
+                self._work = work(trace(self.spec))
+            except EvaluatorError:
+                self._work = False
+        if not self._work:
+            return None
+        from evaluators.roofline import roofline
+
+        return roofline(self._work, self.target, measured.candidate_ms if measured else None)
+
+    def _start(self, phases: dict[str, float]) -> None:
+        """Start what is not running: the zygote, the reference."""
+        import tempfile
+
+        from evaluators.judge.transport import usable_ipc
+
+        if self.zygote is None:
+            with _phase(phases, "start"):
+                self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
+                preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
+                self.zygote = Server(
+                    "evaluators.judge.zygote", preload, environment(self.folder.name, self.threads), self.folder.name
+                )
+        if self.reference is None:
+            with _phase(phases, "reference"):
+                ipc = self.device == "cuda" and usable_ipc()
+                self.reference = Reference(self.spec, self.target, self.settings, self.device, self.threads, ipc)
+                self.environment = {
+                    **self.reference.environment, "threads": str(self.threads), "transport": "device IPC" if ipc else "host memory",
+                }  # fmt: skip
+
+    def limits(self) -> dict[str, Any]:
+        """Limits of a worker on this judge's device."""
+        memory = self.settings.memory_bytes
+        return {
+            "memory_bytes": memory if self.device == "cpu" else 0,
+            "resident_bytes": memory if self.device == "cpu" else 4 * memory,
+            "processes": self.settings.processes,
+            "namespaces": self.settings.namespaces and self.device == "cpu",
+        }
+
+
+@contextmanager
+def _phase(phases: dict[str, float], name: str) -> Iterator[None]:
+    begin = time.perf_counter()
+    try:
+        yield
+    finally:
+        phases[name] = phases.get(name, 0.0) + time.perf_counter() - begin

@@ -1,0 +1,161 @@
+"""The judge's view of the reference's process: cases handed out, verdicts asked for, the stronger baseline chosen."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluators.errors import JudgeError
+from evaluators.judge.processes import Server, environment
+from evaluators.judge.settings import JudgeSettings
+from evaluators.judge.timing import Side
+from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.target import Target
+
+_PREPARE_S = 600.0
+
+
+@dataclass
+class Baselines:
+    """Milliseconds per call of each baseline, which one is stronger, and why torch.compile is missing where it is."""
+
+    ms: dict[str, float]
+    stronger: str
+    failure: str = ""
+
+
+class Reference:
+    """The oracle's process for one spec. Started on construction; :meth:`close` ends it."""
+
+    def __init__(
+        self, spec: KernelSpec, target: Target, settings: JudgeSettings, device: str, threads: int, ipc: bool,
+        dims: dict[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        self.spec, self.target, self.settings, self.device = spec, target, settings, device
+        self.folder = tempfile.TemporaryDirectory(prefix="reference-")
+        cache = home() / "cache"
+        extra = {
+            "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
+            "TRITON_CACHE_DIR": str(cache / "inductor-triton"),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1" if device == "cpu" else "8",
+            "KERNELEVOLVE_HOME": str(home()),
+        }
+        self.server = Server(
+            "evaluators.judge.oracle", [], environment(self.folder.name, threads, extra), self.folder.name
+        )
+        self.flush_bytes = 2 * target.l2_bytes if device == "cuda" else 0
+        self.seeds: dict[int, int] = {}
+        self.baselines: Baselines | None = None
+        self.stopped = False
+        try:
+            opened, _ = self.server.ask(
+                {
+                    "op": "open", "spec": spec.to_json(), "device": device, "threads": threads, "seed": secrets.randbits(40),
+                    "flush_bytes": self.flush_bytes, "ipc": ipc, "dims": dims,
+                },
+                _PREPARE_S,
+            )  # fmt: skip
+        except JudgeError:
+            self.close()
+            raise
+        self.arguments, self.keywords = opened["arguments"], opened["keywords"]
+        self.environment: dict[str, str] = opened["environment"]
+
+    def ask(self, message: dict[str, Any], timeout: float = _PREPARE_S) -> tuple[dict[str, Any], list[int]]:
+        """A request to the oracle, which is woken for it."""
+        self.go()
+        return self.server.ask(message, timeout)
+
+    def case(self, number: int) -> tuple[dict[str, Any], list[int]]:
+        """Describe case ``number`` for a fresh worker; the caller hands on (and must not close) the descriptors' copies."""
+        seed = self.seeds.setdefault(number, secrets.randbits(40))
+        return self.ask({"op": "case", "case": number, "seed": seed})
+
+    def pause(self) -> None:
+        """Stop the oracle while the candidate is timed."""
+        if not self.stopped:
+            self.server.pause()
+            self.stopped = True
+
+    def go(self) -> None:
+        """Wake the oracle."""
+        if self.stopped:
+            self.server.go()
+            self.stopped = False
+
+    def side(self, baseline: str, sets: int) -> Side:
+        """The baseline as one side of a paired timing."""
+
+        def run(calls: int, offset: int, empty: bool) -> float | None:
+            reply, _ = self.server.ask(
+                {
+                    "op": "time",
+                    "baseline": baseline,
+                    "cases": list(range(sets)),
+                    "calls": calls,
+                    "offset": offset,
+                    "empty": empty,
+                },
+                300.0,
+            )
+            events = reply["events_ms"]
+            return None if events is None else float(events)
+
+        return Side(run, self.go, self.pause, sets)
+
+    def choose(self, batch_ms: float, sets: int) -> Baselines:
+        """Measure eager and torch.compile, and remember which is stronger.
+
+        The choice is cached on disk by spec, target and toolchain, so that a later judge starts without compiling what lost. Timing
+        itself is always live.
+        """
+        if self.baselines is not None:
+            return self.baselines
+        mode = self.settings.compile_mode
+        key = f"{self.spec.digest}-{self.target.name}-{self.environment['torch']}-{self.environment['device']}-{mode}".replace(
+            " ", "_"
+        ).replace("/", "_")
+        file = home() / "cache" / "baselines" / f"{key}.json"
+        ms = {"eager": self.side("eager", sets).calibrate(batch_ms, self.device == "cuda")}
+        failure = ""
+        remembered = _read(file)
+        if mode == "off":
+            failure = "torch.compile was switched off"
+        elif remembered is not None and remembered["stronger"] == "eager":
+            ms |= {"compile": remembered["ms"]["compile"]} if "compile" in remembered["ms"] else {}
+            failure = remembered["failure"]
+        else:
+            reply, _ = self.ask({"op": "compile", "mode": mode, "case": 0}, self.settings.compile_s)
+            failure = reply.get("failed", "")
+            if not failure:
+                ms["compile"] = self.side("compile", sets).calibrate(batch_ms, self.device == "cuda")
+        self.baselines = Baselines(ms, min(ms, key=lambda k: ms[k]), failure)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps({"ms": ms, "stronger": self.baselines.stronger, "failure": failure}))
+        temporary.replace(file)
+        return self.baselines
+
+    def close(self) -> None:
+        """End the oracle's process."""
+        self.go()
+        self.server.close()
+        self.folder.cleanup()
+
+
+def home() -> Path:
+    """``$KERNELEVOLVE_HOME`` or ``~/.kernelevolve``."""
+    return Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve")
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        data = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) and {"ms", "stronger", "failure"} <= set(data) else None

@@ -1,0 +1,210 @@
+"""One candidate's session: its worker from load to the last timed batch. Everything raised as ``Failed`` is the candidate's doing."""
+
+from __future__ import annotations
+
+import secrets
+import statistics
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from evaluators.judge import timing
+from evaluators.judge.processes import Failed, Worker
+from evaluators.languages.base import Build
+from evaluators.languages.cpp import LIBRARY_VARIABLE
+from evaluators.verdict import Accuracy, Timing
+
+if TYPE_CHECKING:
+    from evaluators.judge.judge import Judge
+
+
+class Session:
+    """A fresh worker for one built candidate, and what was found so far."""
+
+    def __init__(self, judge: Judge, build: Build, phases: dict[str, float]) -> None:
+        assert judge.zygote is not None
+        assert judge.reference is not None
+        self.judge, self.build, self.phases = judge, build, phases
+        self.reference = judge.reference
+        self.settings = judge.settings
+        self.worker = Worker(judge.zygote, judge.limits(), {LIBRARY_VARIABLE: build.native or ""})
+        self.isolation = ""
+        self.accuracy: Accuracy | None = None
+        self.seed = secrets.randbits(40)
+        self.sets = judge.settings.seeds
+        self.missing: list[str] = []
+        self.inputs_may_change = False
+        self.call_s = 0.0
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.worker.close()
+        self.reference.go()
+
+    def load(self) -> None:
+        """Import, construct, copy parameters."""
+        self.isolation = self.worker.ask({"op": "hello"}, 30.0)["isolation"]
+        about, fds = self.reference.ask({"op": "parameters"})
+        spec = self.judge.spec
+        try:
+            reply = self.worker.ask(
+                {
+                    "op": "load", "source": self.build.source, "device": self.judge.device, "threads": self.judge.threads,
+                    "flush_bytes": self.reference.flush_bytes, "precision": spec.precision, "dtype": spec.dtype, "mode": spec.mode,
+                    "seed": self.seed, "arguments": self.reference.arguments, "keywords": self.reference.keywords,
+                    "parameters": about["parameters"], "blocks": about["blocks"],
+                },
+                self.settings.load_s, fds,
+            )  # fmt: skip
+        finally:
+            close_all(fds)
+        self.missing = [str(n) for n in reply.get("missing", [])]
+
+    def correctness(self, poisons: tuple[int, ...]) -> Accuracy:
+        """Every case, once per poison; raises :class:`Failed` with the first failing verdict."""
+        worst: dict[str, Any] | None = None
+        for number in range(self.sets):
+            self._hand_over(number)
+            verdicts = [self._run(number, poison) for poison in poisons]
+            for verdict in verdicts:
+                if worst is None or not verdict["ok"] or verdict.get("error", 0.0) > worst["error"]:
+                    worst = verdict if "error" in verdict else worst
+            self.accuracy = _accuracy(worst, number + 1)
+            bad = [v for v in verdicts if not v["ok"]]
+            if not bad:
+                continue
+            if len(bad) < len(verdicts) and bad[0]["status"] == "mismatch":
+                raise Failed(
+                    "nondeterministic",
+                    "correct in one repeat, wrong in another with differently filled memory: " + bad[0]["detail"],
+                )
+            hint = f"; the candidate does not use {', '.join(self.missing[:6])}" if self.missing else ""
+            raise Failed(bad[0]["status"], f"seed {number + 1} of {self.sets}: {bad[0]['detail']}{hint}")
+        assert self.accuracy is not None
+        return self.accuracy
+
+    def _hand_over(self, number: int) -> None:
+        case, fds = self.reference.case(number)
+        self.inputs_may_change = bool(case["inputs_may_change"])
+        # The oracle keeps its own descriptors; these are duplicates that arrived with the message.
+        try:
+            self.worker.ask(
+                {"op": "case", "case": number, **{k: case[k] for k in ("tree", "inputs", "outputs", "blocks")}},
+                120.0,
+                fds,
+            )
+        finally:
+            close_all(fds)
+
+    def _run(self, number: int, poison: int) -> dict[str, Any]:
+        reply = self.worker.ask(
+            {"op": "run", "case": number, "poison": poison, "seed": self.reference.seeds[number] % 2**63},
+            self.settings.run_s,
+        )
+        return self._check(number, reply)
+
+    def _check(self, number: int, reply: dict[str, Any]) -> dict[str, Any]:
+        verdict, _ = self.reference.ask({"op": "check", "case": number, "reply": reply})
+        return verdict
+
+    def resources(self, known: dict[str, Any]) -> dict[str, Any]:
+        """Compilation's report plus, on a GPU, registers, spills and shared memory of the kernels that ran."""
+        if self.judge.device == "cuda":
+            kernels = self.worker.ask({"op": "resources"}, 30.0)["kernels"]
+            if isinstance(kernels, list):
+                known["kernels"] = kernels[:32]
+        return known
+
+    def prepare_timing(self) -> None:
+        """Choose the stronger baseline, once per judge; the candidate is stopped meanwhile."""
+        self.worker.pause()
+        self.reference.choose(self._batch_ms(), self.sets)
+        self.reference.pause()
+
+    def _batch_ms(self) -> float:
+        return self.settings.batch_ms_gpu if self.judge.device == "cuda" else self.settings.batch_ms_cpu
+
+    def _side(self) -> timing.Side:
+        def run(calls: int, offset: int, empty: bool) -> float | None:
+            reply = self.worker.ask(
+                {"op": "time", "cases": list(range(self.sets)), "calls": calls, "offset": offset, "empty": empty},
+                self.settings.run_s + 10.0,
+            )
+            events = reply.get("events_ms")
+            return float(events) if isinstance(events, (int, float)) else None
+
+        return timing.Side(run, self.worker.go, self.worker.pause, self.sets)
+
+    def timing(self) -> tuple[Timing, list[str]]:
+        """Alternate with the stronger baseline; every batch's last outputs are checked."""
+        chosen = self.reference.choose(self._batch_ms(), self.sets)
+        flushed = self.judge.device == "cuda" and self.reference.flush_bytes > 0
+        ours, theirs = self._side(), self.reference.side(chosen.stronger, self.sets)
+        our_ms = ours.calibrate(self._batch_ms(), flushed)
+        their_ms = theirs.calibrate(self._batch_ms(), flushed)
+        pair_s = (our_ms * ours.calls + ours.overhead_ms + their_ms * theirs.calls + theirs.overhead_ms) / 1e3
+        pairs = max(
+            self.settings.min_pairs, min(self.settings.pairs, int(self.settings.timing_budget_s / max(pair_s, 1e-6)))
+        )
+        samples = timing.alternate(theirs, ours, pairs, self._check_timed)
+        ratio, low, high = timing.summarize(samples)
+        candidate_ms = statistics.median(b for _, b in samples)
+        baseline_ms = statistics.median(a for a, _ in samples)
+        events, agrees = timing.agreement(ours, candidate_ms)
+        notes = [f"{ratio:.2f}x over {chosen.stronger} [{low:.2f}, {high:.2f}]"]
+        if chosen.failure:
+            notes.append(f"no torch.compile baseline ({chosen.failure.splitlines()[0][:160]}); eager was used")
+        if low <= 1.0 <= high:
+            notes.append("the interval reaches 1: no gain or loss is established")
+        if not agrees:
+            notes.append(
+                f"the device events ({events:.4f} ms) disagree with the wall clock ({candidate_ms:.4f} ms), which decides"
+            )
+        measured = Timing(
+            candidate_ms=candidate_ms,
+            baseline=chosen.stronger,
+            baselines={**chosen.ms, chosen.stronger: baseline_ms},
+            ratio=ratio,
+            low=low,
+            high=high,
+            samples=tuple(samples),
+            clock="wall, cold L2" if flushed else "wall",
+            event_ms=events,
+        )
+        return measured, notes
+
+    def _check_timed(self) -> None:
+        """Check the outputs of the batch just timed; a wrong one fails the candidate."""
+        self.worker.go()
+        results = self.worker.ask({"op": "collect"}, 60.0)["results"]
+        if self.inputs_may_change:
+            return
+        if not isinstance(results, dict) or not results:
+            raise Failed("tampering", "the worker has no outputs to show for a timed batch")
+        for number, reply in results.items():
+            if str(number) not in map(str, range(self.sets)):
+                raise Failed("tampering", "the worker names a case that does not exist")
+            verdict = self._check(int(number), reply)
+            if not verdict["ok"]:
+                raise Failed(
+                    verdict["status"], f"correct when called once, wrong in a timed batch: {verdict['detail']}"
+                )
+        self.worker.pause()
+        self.reference.pause()
+
+
+def close_all(fds: list[int]) -> None:
+    """Close descriptors that were received and handed on."""
+    import os
+
+    for fd in fds:
+        os.close(fd)
+
+
+def _accuracy(verdict: dict[str, Any] | None, seeds: int) -> Accuracy | None:
+    if verdict is None:
+        return None
+    return Accuracy(verdict["error"], verdict["reference_error"], verdict["max_abs_error"], seeds, verdict["detail"])

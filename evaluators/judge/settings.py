@@ -1,0 +1,35 @@
+"""Settings of the judge: how much evidence it asks for, and how long it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """Seconds are wall clock, ``*_ms`` milliseconds, memory bytes. Every field has a sound default."""
+
+    seeds: int = 3
+    """Input sets (seeds), all unknown to the candidate; timing rotates over them."""
+    pairs: int = 11
+    """Baseline/candidate pairs of timed batches."""
+    min_pairs: int = 5
+    batch_ms_cpu: float = 30.0
+    batch_ms_gpu: float = 10.0
+    timing_budget_s: float = 4.0
+    """Pairs are reduced, to ``min_pairs`` at least, where they would take longer than this."""
+    compile_mode: str = "default"
+    """torch.compile mode of the second baseline; ``"off"`` leaves it out, ``"max-autotune-no-cudagraphs"`` costs minutes."""
+    compile_s: float = 400.0
+    load_s: float = 60.0
+    run_s: float = 60.0
+    """Limit of one call of the candidate (its first on a GPU includes just-in-time compilation)."""
+    interpreter_s: float = 90.0
+    memory_bytes: int = 8 << 30
+    """What a worker on the CPU may map beyond its start; on a GPU, its host memory."""
+    processes: int = 256
+    """Descendants a worker may have at a time."""
+    namespaces: bool = True
+    """Give CPU workers their own network and IPC namespaces where the kernel allows."""
+    threads: int | None = None
+    """CPU threads of candidate and baseline; ``None``: the target's compute units, at most what this process may use."""

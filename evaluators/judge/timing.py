@@ -1,0 +1,111 @@
+"""Paired timing: baseline and candidate take turns on the judge's token, and the judge's own clock decides.
+
+A batch is ``calls`` calls and a synchronisation, timed by the wall clock of this process from request to reply while the other side is
+stopped. On a GPU every call is preceded by an L2 flush, so a batch of flushes alone (same count, same process) is timed too and its
+median subtracted. The device events of the worker leave the flushes out by themselves; they are reported, compared with the wall
+clock, and never decide.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+RESAMPLES = 2000
+_SMALLEST_MS = 1e-4
+
+
+@dataclass
+class Side:
+    """One side of a comparison: how to run a batch, how to stop and wake its process, and what was learnt of it.
+
+    ``run(calls, offset, empty)`` returns the worker's event milliseconds or ``None``.
+    """
+
+    run: Callable[[int, int, bool], float | None]
+    go: Callable[[], None]
+    pause: Callable[[], None]
+    sets: int
+    calls: int = 1
+    overhead_ms: float = 0.0
+    offset: int = 0
+    events_ms: list[float] = field(default_factory=list)
+
+    def batch(self, empty: bool = False) -> tuple[float, float | None]:
+        """Wall-clock milliseconds of one batch, and its event milliseconds."""
+        begin = time.perf_counter()
+        events = self.run(self.calls, self.offset, empty)
+        wall = (time.perf_counter() - begin) * 1e3
+        if not empty:
+            self.offset = (self.offset + self.calls) % self.sets
+        return wall, events
+
+    def measure(self) -> float:
+        """Milliseconds per call of one batch, without the flushes' share."""
+        wall, events = self.batch()
+        if events is not None:
+            self.events_ms.append(events / self.calls)
+        return max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
+
+    def calibrate(self, target_ms: float, flushed: bool) -> float:
+        """Warm up, fix the number of calls per batch so that it takes about ``target_ms``, and learn what flushes cost.
+
+        Returns milliseconds per call, roughly.
+        """
+        self.go()
+        self.calls = 1
+        self.batch()
+        wall = self.batch()[0]
+        # Grow gently: one short batch is dominated by the round trip.
+        while wall < target_ms / 2 and self.calls < 20_000:
+            self.calls = min(max(int(self.calls * min(target_ms / max(wall, 1e-3), 8.0)), self.calls + 1), 20_000)
+            wall = self.batch()[0]
+        if self.calls > self.sets:
+            self.calls -= self.calls % self.sets
+        if flushed:
+            self.overhead_ms = statistics.median(self.batch(empty=True)[0] for _ in range(5))
+        per_call = max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
+        self.events_ms.clear()
+        self.pause()
+        return per_call
+
+
+def alternate(baseline: Side, candidate: Side, pairs: int, check: Callable[[], None]) -> list[tuple[float, float]]:
+    """Milliseconds per call of ``pairs`` (baseline, candidate) batches, A B A B. ``check`` looks at each candidate batch's outputs."""
+    samples = []
+    for _ in range(pairs):
+        baseline.go()
+        a = baseline.measure()
+        baseline.pause()
+        candidate.go()
+        b = candidate.measure()
+        candidate.pause()
+        check()
+        samples.append((a, b))
+    return samples
+
+
+def summarize(samples: Sequence[tuple[float, float]], seed: int = 0) -> tuple[float, float, float]:
+    """Median ratio baseline / candidate over pairs, and its 95% bootstrap percentile interval (Efron 1979)."""
+    ratios = [a / b for a, b in samples]
+    draw = random.Random(seed)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
+    return statistics.median(ratios), medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES) - 1]
+
+
+def agreement(side: Side, wall_ms: float) -> tuple[float | None, bool]:
+    """Median event milliseconds per call, and whether it agrees with the wall clock: the wall time, flushes subtracted, is at most 1.5 times
+    the event time plus 20 µs. Work that hides from events (another stream, after the stop event) breaks this."""
+    if not side.events_ms:
+        return None, True
+    events = statistics.median(side.events_ms)
+    return events, wall_ms <= 1.5 * events + 0.02
+
+
+def figures(samples: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    """Medians of both sides."""
+    return {"baseline": statistics.median(a for a, _ in samples), "candidate": statistics.median(b for _, b in samples)}

@@ -1,0 +1,247 @@
+"""The candidate's side: load a module, run it on inputs that the judge hands over, time batches on the judge's token.
+
+Everything here shares a process with the candidate, so nothing here decides anything: results are judged elsewhere.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from typing import Any
+
+import torch
+
+from evaluators.judge import batch, wire
+from evaluators.judge.channel import Channel, Closed
+
+
+class LoadError(Exception):
+    """The candidate cannot be set up as the reference's replacement."""
+
+
+class Worker:
+    """State of one worker: the candidate's model and the cases it was handed."""
+
+    def __init__(self, applied: str) -> None:
+        self.applied = applied
+        self.device = torch.device("cpu")
+        self.model: Any = None
+        self.module: Any = None
+        self.cases: dict[int, dict[str, Any]] = {}
+        self.last: dict[int, Any] = {}
+        self.flush: batch.Flush | None = None
+
+    def hello(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Answer with the isolation that took effect."""
+        return {"isolation": self.applied, "pid": os.getpid()}
+
+    def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Import the candidate, construct ModelNew and copy the reference's parameters into it."""
+        self.device = torch.device(message["device"])
+        torch.set_num_threads(message["threads"])
+        if self.device.type == "cuda":
+            torch.cuda.init()
+            self.flush = batch.Flush(message["flush_bytes"]) if message["flush_bytes"] else None
+        if message["precision"] == "ieee":
+            torch.backends.cudnn.allow_tf32 = False
+        blocks = wire.attach(message["blocks"], fds)
+        self.module = import_text(message["source"])
+        args = wire.rebuild(message["arguments"], [])
+        kwargs = wire.rebuild(message["keywords"], [])
+        if not inspect.isclass(getattr(self.module, "ModelNew", None)):
+            raise LoadError("the module defines no class ModelNew")
+        torch.manual_seed(message["seed"])
+        with self.device:
+            model = self.module.ModelNew(*args, **kwargs)
+        if not isinstance(model, torch.nn.Module):
+            raise LoadError("ModelNew is no torch.nn.Module")
+        model = model.to(device=self.device, dtype=getattr(torch, message["dtype"]))
+        missing = copy_state(model, message["parameters"], blocks)
+        self.model = model.train(message["mode"] == "train")
+        return {"missing": missing}
+
+    def case(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Take over one set of inputs and the blocks for its outputs."""
+        blocks = wire.attach(message["blocks"], fds)
+        tensors = [self._local(wire.view(blocks[i], about)) for i, about in enumerate(message["inputs"])]
+        outputs = [wire.view(b, about) for b, about in zip(blocks[len(tensors) :], message["outputs"], strict=True)]
+        self.cases[message["case"]] = {
+            "arguments": wire.rebuild(message["tree"], tensors),
+            "wires": blocks[: len(tensors)],
+            "tensors": tensors,
+            "outputs": outputs,
+        }
+        return {}
+
+    def _local(self, tensor: Any) -> Any:
+        """The input on the worker's device: the shared memory itself, or a copy where it came through host memory."""
+        if tensor.device.type == self.device.type:
+            return tensor
+        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.device)
+        wire.copy_storage(tensor, made.as_strided((wire.extent(made),), (1,)).view(torch.uint8))
+        return made
+
+    def run(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """One call on a case, after filling freed memory with ``poison``; outputs go to the case's blocks."""
+        case = self.cases[message["case"]]
+        self.last.clear()
+        gc.collect()
+        poison(case["outputs"], self.device, message["poison"])
+        torch.manual_seed(message["seed"])
+        with torch.no_grad():
+            result = self.model(*case["arguments"])
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        reply = deliver(result, case)
+        if self.device.type == "cuda" and case["wires"] and case["wires"][0].device.type == "cpu":
+            for block, tensor in zip(case["wires"], case["tensors"], strict=True):
+                wire.copy_storage(tensor.cpu(), block)
+        return reply
+
+    def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """A batch of calls over rotating cases."""
+        order = message["cases"]
+        call = None if message.get("empty") else self.model
+        self.last, events = batch.run_batch(
+            call, [self.cases[c]["arguments"] for c in order], message["calls"], message["offset"], self.flush
+        )
+        self.last = {order[k]: v for k, v in self.last.items()}
+        return {"events_ms": events}
+
+    def collect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Hand over the last outputs of a timed batch, per case."""
+        return {"results": {str(c): deliver(result, self.cases[c]) for c, result in self.last.items()}}
+
+    def resources(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Resource use of the candidate's compiled device kernels, where its language reports any."""
+        from evaluators.languages.triton_resources import loaded_kernels
+
+        return {"kernels": loaded_kernels(self.module)}
+
+    def check_ahead(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Compile the candidate's launches for an absent device."""
+        from evaluators.languages.triton_ahead import compile_ahead
+
+        return {"kernels": compile_ahead(message)}
+
+
+def import_text(source: str) -> Any:
+    """Import candidate text as a module with a file of its own (Triton reads its functions' source from there)."""
+    path = os.path.join(os.getcwd(), "candidate.py")
+    with open(path, "w") as file:
+        file.write(source)
+    spec = importlib.util.spec_from_file_location("candidate", path)
+    if spec is None or spec.loader is None:
+        raise LoadError("the candidate's file cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["candidate"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def copy_state(model: Any, parameters: list[dict[str, Any]], blocks: list[Any]) -> list[str]:
+    """Copy the reference's parameters and buffers by name and shape; gives the reference names the candidate does without.
+
+    Raises :class:`LoadError` naming entries the reference lacks and entries of another shape.
+    """
+    own = {**dict(model.named_parameters()), **model.state_dict(keep_vars=True)}
+    given = {p["name"]: p for p in parameters}
+    extra = sorted(set(own) - set(given))
+    if extra:
+        raise LoadError(
+            f"ModelNew has parameters that the reference lacks: {', '.join(extra[:6])}; the reference has: "
+            f"{', '.join(sorted(given)[:12]) or 'none'}"
+        )
+    bad = [
+        f"{n} is {list(own[n].shape)}, the reference's is {given[n]['shape']}"
+        for n in own
+        if list(own[n].shape) != given[n]["shape"]
+    ]
+    if bad:
+        raise LoadError("parameter shapes differ: " + "; ".join(bad[:6]))
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(wire.view(blocks[given[name]["block"]], given[name]))
+    for tensor in model.parameters():
+        tensor.requires_grad_(False)
+    return sorted(set(given) - set(own))
+
+
+def poison(like: list[Any], device: torch.device, byte: int) -> None:
+    """Fill memory that the next allocations will likely get with one byte value, so that reads of what was never written show."""
+    blocks = [
+        torch.empty(t.numel() * t.element_size(), dtype=torch.uint8, device=device) for t in like for _ in range(2)
+    ]
+    for block in blocks:
+        block.fill_(byte)
+
+
+def deliver(result: Any, case: dict[str, Any]) -> dict[str, Any]:
+    """Describe a result, and copy its tensors to the case's blocks where form, dtype and device are as expected."""
+    tensors: list[Any] = []
+    try:
+        tree = wire.flatten(result, tensors)
+    except TypeError as error:
+        return {"unsupported": f"forward returned {type(result).__name__}: {error}"}
+    for t in tensors:
+        if type(t) not in (torch.Tensor, torch.nn.Parameter):
+            return {"unsupported": f"forward returned a {type(t).__name__}, a tensor subclass"}
+    found = [{"dtype": wire.name(t.dtype), "shape": list(t.shape), "device": t.device.type} for t in tensors]
+    if len(tensors) == len(case["outputs"]):
+        for tensor, place in zip(tensors, case["outputs"], strict=True):
+            if tensor.shape == place.shape and tensor.dtype == place.dtype:
+                place.copy_(tensor.detach())
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return {"tree": tree, "outputs": found}
+
+
+def classify(error: BaseException) -> str:
+    """Which kind of failure an exception is."""
+    text = str(error)
+    if (
+        isinstance(error, (MemoryError, torch.OutOfMemoryError))
+        or "out of memory" in text
+        or "can't allocate memory" in text
+    ):
+        return "out_of_memory"
+    if isinstance(error, LoadError):
+        return "load_error"
+    if type(error).__name__ in (
+        "CompilationError",
+        "CompileTimeAssertionFailure",
+        "PTXASError",
+        "OutOfResources",
+        "MLIRError",
+    ):
+        return "compile_error"
+    return "exception"
+
+
+def explain(error: BaseException) -> str:
+    """The exception and the candidate's own frames that led to it."""
+    lines = [f"{type(error).__name__}: {str(error)[:1500]}"]
+    for frame in traceback.extract_tb(error.__traceback__):
+        if os.path.basename(frame.filename) == "candidate.py":
+            lines.append(f"  candidate.py line {frame.lineno}, in {frame.name}: {frame.line}")
+    return "\n".join(lines[:8])
+
+
+def serve(channel: Channel, applied: str) -> None:
+    """Answer requests one by one until the judge is gone."""
+    worker = Worker(applied)
+    while True:
+        try:
+            message = channel.receive()
+        except Closed:
+            return
+        try:
+            reply = getattr(worker, message["op"])(message, channel.take_fds())
+        except BaseException as error:
+            reply = {"refused": classify(error), "message": explain(error)}
+            error.__traceback__ = None
+        channel.send(reply)

@@ -1,0 +1,126 @@
+"""The zygote: a clean interpreter with torch imported, from which each candidate's worker is forked.
+
+It runs no tensor operation (OpenMP threads do not survive a fork) and makes no device context. One per kind of worker. Run as
+``python -m evaluators.judge.zygote FD PRELOAD…``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from evaluators.judge.channel import Channel, Closed
+from evaluators.judge.isolation import adopt_orphans, confine, descendants, die_with_parent
+
+
+def main(fd: int, preload: list[str]) -> None:
+    """Serve fork and kill requests until the judge closes its end."""
+    die_with_parent()
+    adopt_orphans()
+    for name in preload:
+        importlib.import_module(name)
+    worker = importlib.import_module("evaluators.judge.worker")
+    channel = Channel(socket.socket(fileno=fd))
+    wake_r, wake_w = os.pipe()
+    for end in (wake_r, wake_w):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wake_w)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    live: set[int] = set()
+    channel.send({"op": "ready"})
+    while True:
+        ready, _, _ = select.select([channel, wake_r], [], [])
+        if wake_r in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(wake_r, 4096)
+            _reap(channel, live)
+        if channel in ready:
+            try:
+                channel.read()
+                while (message := channel.take()) is not None:
+                    if message["op"] == "fork":
+                        _fork(channel, worker, message, live, (wake_r, wake_w))
+                    elif message["op"] == "sweep":
+                        _sweep(live)
+                        channel.send({"op": "swept"})
+            except Closed:
+                break
+    for pid in list(live):
+        _kill_group(pid)
+    _sweep(set())
+
+
+def _fork(channel: Channel, worker: Any, message: dict[str, Any], live: set[int], wake: tuple[int, int]) -> None:
+    sock, output = channel.take_fds()
+    pid = os.fork()
+    if pid:
+        os.close(sock)
+        os.close(output)
+        live.add(pid)
+        channel.send({"op": "started", "pid": pid})
+        return
+    status = 70
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in wake:
+            os.close(end)
+        channel.sock.close()
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, place in ((null, 0), (output, 1), (output, 2)):
+            os.dup2(source, place)
+        os.close(null)
+        os.close(output)
+        os.chdir(message["folder"])
+        os.environ.update(message["environment"])
+        applied = confine(message["limits"])
+        worker.serve(Channel(socket.socket(fileno=sock)), applied)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _reap(channel: Channel, live: set[int]) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if pid in live:
+            live.discard(pid)
+            channel.send({"op": "exit", "pid": pid, "code": os.waitstatus_to_exitcode(status)})
+
+
+def _sweep(live: set[int]) -> None:
+    """Kill every descendant that is no live worker or below one: what escaped its group."""
+    for _ in range(20):
+        kept = set(live)
+        for pid in live:
+            kept |= descendants(pid)
+        strays = descendants(os.getpid()) - kept
+        if not strays:
+            return
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,235 @@
+"""C++ for the CPU: literal SOURCES compiled with plain g++ and loaded with ctypes.
+
+A candidate is a Python module that defines ``SOURCES = {"kernel.cpp": "…"}`` as a literal, ``ModelNew``, and closes with the text in
+:data:`LOADER`, which defines ``_native()`` returning a ``ctypes.CDLL`` and ``_address(tensor)`` for pointer arguments. The judge reads SOURCES from the syntax tree, compiles
+them without executing anything, and tells the loader where the library lies; outside the judge the loader compiles by itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from evaluators.errors import CompileFailed, SourceRejected, ToolMissing
+from evaluators.languages.base import Build, Language, Review
+from evaluators.languages.review import parse, review
+from evaluators.target import Target
+
+# -ffast-math would switch the whole process to flush-to-zero, the reference included; these are its parts that stay inside the kernel.
+FLAGS = (
+    "-shared -fPIC -std=c++17 -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math "
+    "-fassociative-math -fno-signed-zeros -freciprocal-math"
+).split()
+TIME_LIMIT_S = 60.0
+LIBRARY_VARIABLE = "KERNELEVOLVE_NATIVE"
+
+LOADER = f'''
+def _native():
+    """The library compiled from SOURCES: the one named by {LIBRARY_VARIABLE}, or one compiled here with g++ and cached per user."""
+    if not hasattr(_native, "library"):
+        import ctypes
+        import hashlib
+        import os
+        import pathlib
+        import platform
+        import subprocess
+        import tempfile
+
+        path = os.environ.get("{LIBRARY_VARIABLE}")
+        if not path:
+            flags = {" ".join(FLAGS)!r}
+            text = "".join(name + SOURCES[name] for name in sorted(SOURCES)) + flags + platform.node()
+            base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+            folder = pathlib.Path(base) / "kernel-native"
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / (hashlib.sha256(text.encode()).hexdigest()[:24] + ".so")
+            if not path.exists():
+                with tempfile.TemporaryDirectory(dir=folder) as work:
+                    for name, body in SOURCES.items():
+                        (pathlib.Path(work) / name).write_text(body)
+                    units = sorted(name for name in SOURCES if name.endswith(".cpp"))
+                    subprocess.run(["g++", *flags.split(), *units, "-o", "out.so"], cwd=work, check=True)
+                    (pathlib.Path(work) / "out.so").replace(path)
+        _native.library = ctypes.CDLL(str(path))
+    return _native.library
+
+
+def _address(tensor):
+    """A tensor's data pointer as a C argument (plain Python integers are passed as C int)."""
+    import ctypes
+
+    return ctypes.c_void_p(tensor.data_ptr())
+'''
+LOADER_HASH = hashlib.sha256(LOADER.strip().encode()).hexdigest()
+
+
+def wrap(sources: dict[str, str], body: str) -> str:
+    """Text of a candidate module: ``sources`` as a literal, ``body`` (imports and ``ModelNew``, calling ``_native()``), then the loader."""
+    literal = "SOURCES = {\n" + "".join(f"    {name!r}: {_triple(text)},\n" for name, text in sources.items()) + "}\n"
+    return f"{literal}\n{body.strip()}\n\n{LOADER}"
+
+
+def _triple(text: str) -> str:
+    """``text`` as a readable raw triple-quoted literal where that is exact, else its repr."""
+    candidate = f'r"""{text}"""'
+    try:
+        exact = ast.literal_eval(candidate) == text
+    except (SyntaxError, ValueError):
+        exact = False
+    return candidate if exact else repr(text)
+
+
+def split_loader(source: str) -> str:
+    """The source without its closing loader; raises :class:`SourceRejected` where the loader is missing or altered."""
+    text = source.rstrip()
+    if not text.endswith(LOADER.strip()):
+        raise SourceRejected(
+            "a C++ candidate must end with the fixed loader, unaltered (evaluators.languages.cpp.LOADER, "
+            f"sha256 {LOADER_HASH[:16]}…); it defines _native() and nothing may follow it"
+        )
+    return text[: -len(LOADER.strip())]
+
+
+def sources(source: str) -> dict[str, str]:
+    """The literal SOURCES of a candidate, read from the syntax tree: file name → text."""
+    found: list[dict[str, str]] = []
+    for node in parse(source).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "SOURCES" for t in node.targets):
+            try:
+                value = ast.literal_eval(node.value)
+            except (ValueError, TypeError, SyntaxError):
+                raise SourceRejected(
+                    f"line {node.lineno}: SOURCES must be a literal dict of file names and texts"
+                ) from None
+            if not isinstance(value, dict) or not all(
+                isinstance(k, str) and isinstance(v, str) for k, v in value.items()
+            ):
+                raise SourceRejected(f"line {node.lineno}: SOURCES must map file names to texts")
+            found.append(value)
+    if len(found) != 1:
+        raise SourceRejected(f"the module must assign SOURCES exactly once at top level; found {len(found)}")
+    for name in found[0]:
+        if not re.fullmatch(r"[A-Za-z0-9_\-]+\.(cpp|h|hpp)", name):
+            raise SourceRejected(f"SOURCES: file name {name!r} must be a plain name ending in .cpp, .h or .hpp")
+    if not any(name.endswith(".cpp") for name in found[0]):
+        raise SourceRejected("SOURCES holds no .cpp file")
+    return found[0]
+
+
+def check(source: str) -> Review:
+    """Static review; raises :class:`SourceRejected`."""
+    parse(source)
+    body = split_loader(source)
+    found = review(body)
+    sources(body)
+    return found
+
+
+def build(source: str, target: Target) -> Build:
+    """Compile SOURCES into a shared library in the cache.
+
+    Raises :class:`CompileFailed` (first errors with source lines) and :class:`ToolMissing`. ``resources``: ``compile_s``,
+    ``library_bytes``, ``cached``, ``vector_bits`` (widest vector register used).
+    """
+    files = sources(split_loader(source))
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise ToolMissing(
+            "g++ was not found: install it (Debian/Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++) to judge C++ candidates"
+        )
+    text = "\0".join(f"{name}\0{files[name]}" for name in sorted(files))
+    key = hashlib.sha256("\0".join([text, *FLAGS, _identity(compiler)]).encode()).hexdigest()[:24]
+    folder = cache_folder()
+    library = folder / f"{key}.so"
+    begin = time.perf_counter()
+    cached = library.exists()
+    if not cached:
+        _compile(compiler, files, library)
+    resources: dict[str, Any] = {
+        "compile_s": round(time.perf_counter() - begin, 3),
+        "library_bytes": library.stat().st_size,
+        "cached": cached,
+    }
+    width = _vector_bits(library)
+    if width:
+        resources["vector_bits"] = width
+    return Build(source, str(library), resources)
+
+
+def cache_folder() -> Path:
+    """Where compiled libraries lie: ``$KERNELEVOLVE_HOME/cache/native``."""
+    home = Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve")
+    folder = home / "cache" / "native"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _identity(compiler: str) -> str:
+    """Compiler path and time stamp plus machine: -march=native output is only good for this processor."""
+    return f"{compiler} {os.stat(compiler).st_mtime_ns} {platform.node()} {platform.machine()}"
+
+
+def _compile(compiler: str, files: dict[str, str], library: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=library.parent) as name:
+        work = Path(name)
+        for file, text in files.items():
+            (work / file).write_text(text)
+        units = sorted(file for file in files if file.endswith(".cpp"))
+        try:
+            done = subprocess.run(
+                [compiler, *FLAGS, "-fmax-errors=4", *units, "-o", "out.so"],
+                cwd=work, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise CompileFailed(f"g++ took longer than {TIME_LIMIT_S:g} s: unroll or inline less") from None
+        if done.returncode:
+            raise CompileFailed("g++ failed:\n" + trim(done.stderr))
+        (work / "out.so").replace(library)
+
+
+def trim(output: str, errors: int = 3, lines_each: int = 4) -> str:
+    """The first errors of a compiler's output, each with its source excerpt."""
+    lines = output.splitlines()
+    kept: list[str] = []
+    count = 0
+    for number, line in enumerate(lines):
+        if re.search(r"(error|undefined reference|undefined symbol)", line) and not line.startswith(" "):
+            kept += lines[number : number + lines_each]
+            count += 1
+            if count == errors:
+                break
+    return "\n".join(kept or lines[:12])[:3000]
+
+
+def _vector_bits(library: Path) -> int:
+    """Widest vector register the code names (512, 256, 128), 0 where objdump is missing."""
+    tool = shutil.which("objdump")
+    if tool is None:
+        return 0
+    try:
+        text = subprocess.run(
+            [tool, "-d", "--no-show-raw-insn", str(library)], capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except subprocess.TimeoutExpired:
+        return 0
+    return (
+        512
+        if "%zmm" in text
+        else 256
+        if "%ymm" in text
+        else 128
+        if re.search(r"\bv?(add|mul|max|min)p[sd]\b", text)
+        else 0
+    )
+
+
+LANGUAGE = Language("cpp", check, build)

@@ -1,0 +1,150 @@
+"""Static review of a candidate's Python: what it must define, what it may import, and which PyTorch operators it leans on.
+
+The review is a first filter that gives clear messages early. What a candidate can really do is limited by the worker's isolation.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from evaluators.errors import SourceRejected
+from evaluators.languages.base import Review
+
+ALLOWED_IMPORTS = frozenset(
+    {"torch", "triton", "numpy", "math", "__future__", "typing", "functools", "itertools", "dataclasses"}
+)
+FORBIDDEN_NAMES = frozenset(
+    {"exec", "eval", "compile", "__import__", "open", "globals", "breakpoint", "input", "vars", "setattr"}
+)
+FORBIDDEN_ATTRIBUTES = frozenset(
+    {
+        "__globals__",
+        "__builtins__",
+        "__subclasses__",
+        "__code__",
+        "f_globals",
+        "f_back",
+        "f_locals",
+        "__loader__",
+        "__spec__",
+    }
+)
+FORBIDDEN_TORCH = (
+    "torch.utils.cpp_extension",
+    "torch.multiprocessing",
+    "torch.distributed",
+    "torch.hub",
+    "torch.utils.ffi",
+)
+
+# Operators that only make, move or reshape tensors; anything else called on torch or F does arithmetic for the candidate.
+_PLUMBING = frozenset(
+    """empty empty_like zeros zeros_like ones ones_like full full_like tensor as_tensor arange device dtype is_tensor Size Tensor Generator
+    empty_strided as_strided reshape view permute transpose contiguous unsqueeze squeeze flatten expand broadcast_shapes broadcast_to
+    no_grad inference_mode enable_grad finfo iinfo numel is_floating_point get_device_properties current_device current_stream
+    get_device_capability device_count is_available synchronize manual_seed promote_types result_type set_device get_num_threads
+    Parameter Module Buffer ParameterList ParameterDict ModuleList ModuleDict Sequential Identity script_if_tracing split chunk unbind
+    narrow select movedim ravel clone from_numpy can_cast stream Stream Event""".split()
+)
+
+
+def parse(source: str) -> ast.Module:
+    """Parse candidate text; a syntax error becomes :class:`SourceRejected` with the offending line."""
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        shown = (error.text or "").rstrip()
+        raise SourceRejected(f"syntax error, line {error.lineno}: {error.msg}\n    {shown}") from None
+    except ValueError as error:
+        raise SourceRejected(f"the source cannot be parsed: {error}") from None
+
+
+def review(source: str) -> Review:
+    """Check ``source`` (without any fixed loader); raises :class:`SourceRejected` with line and reason."""
+    tree = parse(source)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if "ModelNew" not in classes:
+        raise SourceRejected("the module defines no class ModelNew(torch.nn.Module)")
+    if not any(isinstance(n, ast.FunctionDef) and n.name == "forward" for n in classes["ModelNew"].body):
+        raise SourceRejected("ModelNew defines no forward method")
+    for node in ast.walk(tree):
+        _check(node)
+    calls = sorted(_library_calls(tree))
+    return Review(uses_library=bool(calls), library_calls=tuple(calls))
+
+
+def _check(node: ast.AST) -> None:
+    line = getattr(node, "lineno", 0)
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            _check_import(alias.name, line)
+    elif isinstance(node, ast.ImportFrom):
+        if node.level:
+            raise SourceRejected(f"line {line}: relative imports are not possible in a self-contained module")
+        _check_import(node.module or "", line)
+        for alias in node.names:
+            _check_torch(f"{node.module}.{alias.name}", line)
+    elif isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
+        raise SourceRejected(f"line {line}: {node.id}() is not allowed in a candidate")
+    elif isinstance(node, ast.Attribute):
+        if node.attr in FORBIDDEN_ATTRIBUTES:
+            raise SourceRejected(f"line {line}: .{node.attr} is not allowed in a candidate")
+        _check_torch(dotted(node), line)
+
+
+def _check_import(name: str, line: int) -> None:
+    root = name.partition(".")[0]
+    if root not in ALLOWED_IMPORTS:
+        raise SourceRejected(
+            f"line {line}: import of {name!r} is not allowed; a candidate may import torch, triton, numpy and math"
+        )
+    _check_torch(name, line)
+
+
+def _check_torch(name: str, line: int) -> None:
+    for banned in FORBIDDEN_TORCH:
+        if name == banned or name.startswith(banned + "."):
+            raise SourceRejected(f"line {line}: {banned} is not allowed in a candidate")
+
+
+def dotted(node: ast.AST) -> str:
+    """``a.b.c`` for a chain of attributes on a name; empty where the chain starts at something else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([node.id, *reversed(parts)])
+
+
+def _library_calls(tree: ast.Module) -> set[str]:
+    """PyTorch calls that do a kernel's work: ``torch.matmul``, ``F.softmax``, ``torch.compile``, ``torch.ops.aten…``, ``nn.Conv2d``, ``@``
+    outside Triton functions."""
+    aliases = {"torch": "torch"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("torch") and alias.asname:
+                    aliases[alias.asname] = alias.name
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
+            for alias in node.names:
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    found: set[str] = set()
+    for top in tree.body:
+        if isinstance(top, ast.FunctionDef) and top.decorator_list:
+            continue  # a device function: its tl.* calls are the kernel itself
+        for node in ast.walk(top):
+            if isinstance(node, ast.Call):
+                name = dotted(node.func)
+                root, _, rest = name.partition(".")
+                full = aliases[root] + ("." + rest if rest else "") if root in aliases else ""
+                if full.startswith("torch") and full.rpartition(".")[2] not in _PLUMBING and not _is_dtype(full):
+                    found.add(full)
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+                found.add("@")
+    return found
+
+
+def _is_dtype(full: str) -> bool:
+    return full.removeprefix("torch.") in {"float32", "float16", "bfloat16", "float64", "int32", "int64", "bool"}
