@@ -49,13 +49,17 @@ def build(
     def terminate(state: RunState) -> RunState:
         return steps.terminate(runtime_of(state["run_id"]), state["ended"])
 
-    graph = StateGraph(RunState, input_schema=StudioInput if begin else RunState)
-    for node in (retrieve, synthesize_prompt, generate, evaluate, reflect, terminate):
-        graph.add_node(node.__name__, node)
+    graph: StateGraph[Any, Any, Any, Any] = StateGraph(RunState, input_schema=StudioInput if begin else RunState)
+    graph.add_node("retrieve", retrieve)
+    graph.add_node("synthesize_prompt", synthesize_prompt)
+    graph.add_node("generate", generate, input_schema=ShareState)
+    graph.add_node("evaluate", evaluate)
+    graph.add_node("reflect", reflect)
+    graph.add_node("terminate", terminate)
     if begin is None:
         graph.add_edge(START, "retrieve")
     else:
-        graph.add_node("begin", begin)
+        graph.add_node("begin", begin, input_schema=StudioInput)
         graph.add_edge(START, "begin")
         graph.add_edge("begin", "retrieve")
     graph.add_edge("retrieve", "synthesize_prompt")

@@ -99,7 +99,7 @@ class RunSettings:
         for name, value in data.items():
             if name not in known:
                 raise SettingsError(name, value, f"one of {', '.join(known)}")
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         try:
             return cls(**values)
         except TypeError as error:

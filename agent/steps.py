@@ -76,8 +76,7 @@ def generate(runtime: Runtime, state: ShareState) -> None:
     runtime.check_stop()
     step = _step(runtime, state["step"])
     share = Share(state["proposer"], tuple(state["draws"]))
-    recorded = {(p.step, p.draw) for p in runtime.store.proposals(runtime.run.id)}
-    if not share.draws or (step.step, share.draws[0]) in recorded:
+    if any(p.draw == share.draws[0] for p in runtime.store.proposals(runtime.run.id, step.step)):
         return
     begin = time.perf_counter()
     made: list[Candidate] = []
@@ -145,7 +144,7 @@ def reflect(runtime: Runtime, number: int) -> RunState:
     step = _step(runtime, number)
     following = store.get_step(run.id, number + 1)
     if step.reflection is None:
-        text = reflection.reflect(graph, step, [p for p in store.proposals(run.id) if p.step == number])
+        text = reflection.reflect(graph, step, store.proposals(run.id, number))
         clock, runtime.clock = runtime.clock, Clock()
         store.set_reflection(
             run.id, number, text, seconds=clock.seconds, propose_seconds=clock.proposing, judge_seconds=clock.judging
@@ -153,8 +152,8 @@ def reflect(runtime: Runtime, number: int) -> RunState:
         step = _step(runtime, number)
         runtime.on_event(Reflected(run.id, number, text, step.overhead_seconds or 0.0))
     reason = ""
+    graph.learn()
     if following is None:
-        graph.refresh()
         costs = store.costs(run.id)
         tokens = sum(c.prompt_tokens + c.completion_tokens for c in costs)
         reason = ended(graph, runtime.settings, _spent(runtime), tokens, sum(c.dollars or 0.0 for c in costs))

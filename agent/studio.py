@@ -1,4 +1,4 @@
-"""The same state machine for LangGraph Studio and ``langgraph dev``: its input is a spec reference, and the server brings the checkpointer."""
+"""The same state machine for LangGraph Studio and ``langgraph dev``: a spec reference goes in, the server brings the checkpointer."""
 
 from __future__ import annotations
 

@@ -21,14 +21,18 @@ class SearchGraph:
         self.failures: list[str] = []
         self.spent: set[Move] = set()
         self.refresh()
+        self.learn()
 
     def refresh(self) -> None:
-        """Read what is new. Candidates and verdicts never change, so only unknown ones are loaded."""
+        """Read the verdicts that are new. Candidates and verdicts never change, so only unknown ones are loaded."""
         fresh = [
             e for e in self._store.evaluations(self._run_id, skip=len(self.nodes)) if e.candidate_id not in self.nodes
         ]
         candidates = self._store.candidates([e.candidate_id for e in fresh])
         self.nodes.update({c.id: Judged(c, e) for c, e in zip(candidates, fresh, strict=True)})
+
+    def learn(self) -> None:
+        """Read what the steps so far came to: reflections, what is spent, and proposers' failures in a row."""
         self.steps = self._store.steps(self._run_id)
         proposals = self._store.proposals(self._run_id)
         by_step = {s.step: s for s in self.steps}

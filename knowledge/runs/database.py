@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from knowledge.errors import StoreUnavailableError
-from knowledge.runs.migrations import migrate
+from knowledge.runs.migrations import MIGRATIONS, migrate
+from knowledge.runs.objects import ObjectStore
 
 BUSY_SECONDS = 60
+
+
+class Store(Protocol):
+    """What functions over a run store need of it."""
+
+    engine: Engine
+    objects: ObjectStore
 
 
 def connect(url: str) -> Engine:
@@ -55,10 +63,6 @@ def _sqlite(url: str, path: str | None) -> Engine:
 
 def _current(engine: Engine) -> bool:
     """Whether the database is already at this program's version; keeps readers from taking the write lock."""
-    from sqlalchemy import inspect, text
-
-    from knowledge.runs.migrations import MIGRATIONS
-
     with engine.connect() as connection:
         if not inspect(connection).has_table("schema_version"):
             return False

@@ -12,10 +12,10 @@ def home() -> Path:
 
 
 def store_url() -> str:
-    """The run store's database: ``$KERNELEVOLVE_STORE`` (a SQLAlchemy URL, for example of Postgres), else ``store.db`` in the data folder."""
+    """The run store's SQLAlchemy URL: ``$KERNELEVOLVE_STORE``, else ``store.db`` (SQLite) in the data folder."""
     return os.environ.get("KERNELEVOLVE_STORE") or f"sqlite:///{home() / 'store.db'}"
 
 
 def objects_url() -> str:
-    """The object store: ``$KERNELEVOLVE_OBJECTS`` (an fsspec URL, for example ``s3://bucket/prefix``), else ``objects`` in the data folder."""
+    """The object store's fsspec URL: ``$KERNELEVOLVE_OBJECTS`` (such as ``s3://bucket/prefix``), else ``objects`` in the data folder."""
     return os.environ.get("KERNELEVOLVE_OBJECTS") or str(home() / "objects")

@@ -20,13 +20,13 @@ def first_tables(connection: Connection) -> None:
     statements = f"""
     CREATE TABLE runs (
         id VARCHAR PRIMARY KEY, spec_name VARCHAR NOT NULL, spec_digest VARCHAR NOT NULL, spec TEXT NOT NULL,
-        target_name VARCHAR NOT NULL, target JSON NOT NULL, settings JSON NOT NULL, operators JSON NOT NULL, patterns JSON NOT NULL,
+        target_name VARCHAR NOT NULL, target TEXT NOT NULL, settings TEXT NOT NULL, operators TEXT NOT NULL, patterns TEXT NOT NULL,
         status VARCHAR NOT NULL, reason TEXT NOT NULL, recommendation VARCHAR, best VARCHAR, created VARCHAR NOT NULL, finished VARCHAR);
     CREATE INDEX runs_by_target ON runs (target_name, status);
     CREATE TABLE candidates (
         id VARCHAR PRIMARY KEY, run_id VARCHAR NOT NULL REFERENCES runs (id), step INTEGER NOT NULL, draw INTEGER NOT NULL,
-        language VARCHAR NOT NULL, proposer VARCHAR NOT NULL, phase VARCHAR NOT NULL, exemplar VARCHAR, knobs JSON NOT NULL,
-        chunk_ids JSON NOT NULL, source_ref VARCHAR NOT NULL, prompt_ref VARCHAR, reply_ref VARCHAR, note TEXT NOT NULL,
+        language VARCHAR NOT NULL, proposer VARCHAR NOT NULL, phase VARCHAR NOT NULL, exemplar VARCHAR, knobs TEXT NOT NULL,
+        chunk_ids TEXT NOT NULL, source_ref VARCHAR NOT NULL, prompt_ref VARCHAR, reply_ref VARCHAR, note TEXT NOT NULL,
         created VARCHAR NOT NULL, UNIQUE (run_id, step, draw));
     CREATE TABLE edges (
         child VARCHAR NOT NULL REFERENCES candidates (id), parent VARCHAR NOT NULL REFERENCES candidates (id),
@@ -35,12 +35,12 @@ def first_tables(connection: Connection) -> None:
     CREATE TABLE evaluations (
         candidate_id VARCHAR NOT NULL REFERENCES candidates (id), kind VARCHAR NOT NULL, run_id VARCHAR NOT NULL REFERENCES runs (id),
         target VARCHAR NOT NULL, status VARCHAR NOT NULL, fitness {number} NOT NULL, ratio {number}, low {number}, high {number},
-        candidate_ms {number}, diagnosis VARCHAR NOT NULL, payload JSON NOT NULL, created VARCHAR NOT NULL,
+        candidate_ms {number}, diagnosis VARCHAR NOT NULL, payload TEXT NOT NULL, created VARCHAR NOT NULL,
         PRIMARY KEY (candidate_id, kind));
     CREATE INDEX evaluations_by_run ON evaluations (run_id, kind);
     CREATE TABLE steps (
-        run_id VARCHAR NOT NULL REFERENCES runs (id), step INTEGER NOT NULL, phase VARCHAR NOT NULL, parents JSON NOT NULL,
-        siblings JSON NOT NULL, diagnosis VARCHAR NOT NULL, shares JSON NOT NULL, why TEXT NOT NULL, prompt_ref VARCHAR, prompt JSON,
+        run_id VARCHAR NOT NULL REFERENCES runs (id), step INTEGER NOT NULL, phase VARCHAR NOT NULL, parents TEXT NOT NULL,
+        siblings TEXT NOT NULL, diagnosis VARCHAR NOT NULL, shares TEXT NOT NULL, why TEXT NOT NULL, prompt_ref VARCHAR, prompt TEXT,
         reflection TEXT, seconds {number}, propose_seconds {number}, judge_seconds {number}, overhead_seconds {number},
         PRIMARY KEY (run_id, step));
     CREATE TABLE proposals (
@@ -48,7 +48,7 @@ def first_tables(connection: Connection) -> None:
         asked INTEGER NOT NULL, made INTEGER NOT NULL, repeats INTEGER NOT NULL, error TEXT NOT NULL, seconds {number} NOT NULL,
         PRIMARY KEY (run_id, step, draw));
     CREATE TABLE retrievals (
-        run_id VARCHAR NOT NULL REFERENCES runs (id), step INTEGER NOT NULL, query JSON NOT NULL, passages JSON NOT NULL,
+        run_id VARCHAR NOT NULL REFERENCES runs (id), step INTEGER NOT NULL, query TEXT NOT NULL, passages TEXT NOT NULL,
         passages_ref VARCHAR NOT NULL, seconds {number} NOT NULL, PRIMARY KEY (run_id, step));
     CREATE TABLE costs (
         id {identity}, run_id VARCHAR NOT NULL REFERENCES runs (id), step INTEGER NOT NULL, proposer VARCHAR NOT NULL,

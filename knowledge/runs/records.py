@@ -16,8 +16,10 @@ from evaluators.target import Target
 
 @dataclass(frozen=True)
 class Run:
-    """One search. ``status`` is running, interrupted, finished or failed; ``reason`` says why it ended; ``recommendation`` is ``kernel`` or
-    ``baseline`` once finished, and ``best`` the candidate it is about."""
+    """One search. ``status`` is running, interrupted, finished or failed; ``reason`` says why it ended.
+
+    ``recommendation`` is ``kernel`` or ``baseline`` once finished, and ``best`` the candidate it is about.
+    """
 
     id: str
     spec: KernelSpec
@@ -35,8 +37,10 @@ class Run:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A line of ``kernelevolve list``. ``ratio`` (with ``low`` and ``high``) is the confirmed speedup where there is one; ``fitness`` the best seen
-    during the search."""
+    """A line of ``kernelevolve list``.
+
+    ``ratio`` (with ``low`` and ``high``) is the confirmed speedup where there is one; ``fitness`` the best seen during the search.
+    """
 
     id: str
     spec_name: str
@@ -65,8 +69,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Step:
-    """One turn of the state machine: the plan it follows, and once done, what was learnt. Durations are seconds; ``overhead_seconds`` is all of
-    the step but proposing and judging."""
+    """One turn of the state machine: the plan it follows, and once done, what was learnt.
+
+    Durations are seconds; ``overhead_seconds`` is all of the step but proposing and judging.
+    """
 
     run_id: str
     step: int
@@ -87,7 +93,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What one share came to: candidates asked for, made, dropped as repeats of an earlier source, and the proposer's error if it failed."""
+    """What one share came to: candidates asked for, made, and dropped as repeats of an earlier source; ``error`` if it failed."""
 
     run_id: str
     step: int
@@ -102,8 +108,10 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """What a step was given. ``passages`` are short citations (chunk_id, document, title, kind, locator, score); the whole passages are the JSON
-    object ``passages_ref``."""
+    """What a step was given.
+
+    ``passages`` are short citations (chunk_id, document, title, kind, locator, score); the whole ones are the JSON object ``passages_ref``.
+    """
 
     run_id: str
     step: int
@@ -129,8 +137,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class PastKernel:
-    """A kernel of an earlier run that may help a new spec. ``similarity`` is the Jaccard index of operators and patterns, 0 to 1; ``ratio`` its
-    confirmed speedup."""
+    """A kernel of an earlier run that may help a new spec.
+
+    ``similarity`` is the Jaccard index of operators and patterns, 0 to 1; ``ratio`` its confirmed speedup.
+    """
 
     candidate_id: str
     run_id: str
@@ -159,7 +169,8 @@ def target_to_dict(target: Target) -> dict[str, Any]:
 
 def target_from_dict(data: Mapping[str, Any]) -> Target:
     """Inverse of :func:`target_to_dict`, after JSON."""
-    return Target(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    return Target(**values)
 
 
 def run_from(row: RowMapping) -> Run:

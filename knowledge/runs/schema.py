@@ -5,9 +5,45 @@ Times are ISO 8601 UTC text, durations seconds, kernel times milliseconds. ``*_r
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+import json
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
 
 metadata = MetaData()
+
+
+class Json(TypeDecorator[Any]):
+    """A plain value as JSON text. Not the databases' own JSON types: some refuse the NaN and infinity a failed measurement can hold."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        """To text."""
+        return None if value is None else json.dumps(value, default=_plain)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """From text."""
+        return None if value is None else json.loads(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)  # numbers of numpy and torch have item()
+
 
 runs = Table(
     "runs",
@@ -17,10 +53,10 @@ runs = Table(
     Column("spec_digest", String, nullable=False),
     Column("spec", Text, nullable=False),
     Column("target_name", String, nullable=False),
-    Column("target", JSON, nullable=False),
-    Column("settings", JSON, nullable=False),
-    Column("operators", JSON, nullable=False),
-    Column("patterns", JSON, nullable=False),
+    Column("target", Json, nullable=False),
+    Column("settings", Json, nullable=False),
+    Column("operators", Json, nullable=False),
+    Column("patterns", Json, nullable=False),
     Column("status", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("recommendation", String),
@@ -41,8 +77,8 @@ candidates = Table(
     Column("proposer", String, nullable=False),
     Column("phase", String, nullable=False),
     Column("exemplar", String),
-    Column("knobs", JSON, nullable=False),
-    Column("chunk_ids", JSON, nullable=False),
+    Column("knobs", Json, nullable=False),
+    Column("chunk_ids", Json, nullable=False),
     Column("source_ref", String, nullable=False),
     Column("prompt_ref", String),
     Column("reply_ref", String),
@@ -74,7 +110,7 @@ evaluations = Table(
     Column("high", Float),
     Column("candidate_ms", Float),
     Column("diagnosis", String, nullable=False),
-    Column("payload", JSON, nullable=False),
+    Column("payload", Json, nullable=False),
     Column("created", String, nullable=False),
     Index("evaluations_by_run", "run_id", "kind"),
 )
@@ -85,13 +121,13 @@ steps = Table(
     Column("run_id", String, ForeignKey("runs.id"), primary_key=True),
     Column("step", Integer, primary_key=True),
     Column("phase", String, nullable=False),
-    Column("parents", JSON, nullable=False),
-    Column("siblings", JSON, nullable=False),
+    Column("parents", Json, nullable=False),
+    Column("siblings", Json, nullable=False),
     Column("diagnosis", String, nullable=False),
-    Column("shares", JSON, nullable=False),
+    Column("shares", Json, nullable=False),
     Column("why", Text, nullable=False),
     Column("prompt_ref", String),
-    Column("prompt", JSON),
+    Column("prompt", Json),
     Column("reflection", Text),
     Column("seconds", Float),
     Column("propose_seconds", Float),
@@ -118,8 +154,8 @@ retrievals = Table(
     metadata,
     Column("run_id", String, ForeignKey("runs.id"), primary_key=True),
     Column("step", Integer, primary_key=True),
-    Column("query", JSON, nullable=False),
-    Column("passages", JSON, nullable=False),
+    Column("query", Json, nullable=False),
+    Column("passages", Json, nullable=False),
     Column("passages_ref", String, nullable=False),
     Column("seconds", Float, nullable=False),
 )

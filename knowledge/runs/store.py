@@ -5,33 +5,27 @@ Safe with several threads and processes on one database. Light to import: nothin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Table, case, desc, func, insert, select, update
+from sqlalchemy import Connection, case, desc, insert, select, update
 
 from evaluators.candidate import Candidate
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from evaluators.verdict import Evaluation
 from knowledge.errors import CandidateNotFoundError, RunNotFound
-from knowledge.runs import home, lineage, schema
+from knowledge.runs import home, journal, queries, schema
 from knowledge.runs.database import connect, insert_new, writing
 from knowledge.runs.objects import ObjectStore
 from knowledge.runs.records import (
-    Ancestor,
-    Cost,
-    PastKernel,
     Proposal,
-    Retrieval,
     Run,
-    RunSummary,
-    Step,
     candidate_from,
     now,
     run_from,
-    step_from,
     target_to_dict,
 )
 
@@ -94,10 +88,6 @@ class RunStore:
                 row = rows[0]
         return run_from(row)
 
-    def list_runs(self, limit: int | None = None, target: str | None = None) -> list[RunSummary]:
-        """Summaries, newest first."""
-        return lineage.summaries(self.engine, limit, target)
-
     def set_status(self, run_id: str, status: str, reason: str | None = None) -> None:
         """Mark a run as running, interrupted or failed; a finished run stays finished."""
         values = {"status": status} if reason is None else {"status": status, "reason": reason}
@@ -120,59 +110,7 @@ class RunStore:
         with writing(self.engine) as connection:
             connection.execute(update(runs).where(runs.c.id == run_id, runs.c.status != "finished").values(**values))
 
-    # steps
-
-    def add_step(self, step: Step) -> Step:
-        """Record a step's plan and return it; where the step is already planned, return that plan."""
-        row = {k: v for k, v in asdict(step).items() if v is not None}
-        with writing(self.engine) as connection:
-            insert_new(connection, schema.steps, row)
-        found = self.get_step(step.run_id, step.step)
-        assert found is not None
-        return found
-
-    def get_step(self, run_id: str, step: int) -> Step | None:
-        """One step, or None where it is not planned yet."""
-        table = schema.steps
-        with self.engine.connect() as connection:
-            row = (
-                connection.execute(select(table).where(table.c.run_id == run_id, table.c.step == step))
-                .mappings()
-                .first()
-            )
-        return step_from(row) if row else None
-
-    def steps(self, run_id: str) -> list[Step]:
-        """All steps of a run, in order."""
-        with self.engine.connect() as connection:
-            return [step_from(row) for row in _of_run(connection, schema.steps, run_id, schema.steps.c.step)]
-
-    def set_prompt(self, run_id: str, step: int, prompt: str, facts: Mapping[str, Any]) -> str:
-        """Record the step's synthesized prompt and what is known of it (tokens, chunk ids, what was cut); returns its reference."""
-        ref = self.objects.put_text(prompt)
-        self._update_step(run_id, step, {"prompt_ref": ref, "prompt": dict(facts)})
-        return ref
-
-    def set_reflection(
-        self, run_id: str, step: int, reflection: str, seconds: float, propose_seconds: float, judge_seconds: float
-    ) -> None:
-        """Record what a step taught and what it took."""
-        overhead = max(0.0, seconds - propose_seconds - judge_seconds)
-        values = {
-            "reflection": reflection,
-            "seconds": seconds,
-            "propose_seconds": propose_seconds,
-            "judge_seconds": judge_seconds,
-            "overhead_seconds": overhead,
-        }
-        self._update_step(run_id, step, values)
-
-    def _update_step(self, run_id: str, step: int, values: Mapping[str, Any]) -> None:
-        table = schema.steps
-        with writing(self.engine) as connection:
-            connection.execute(update(table).where(table.c.run_id == run_id, table.c.step == step).values(**values))
-
-    # proposals and candidates
+    # candidates
 
     def add_candidate(self, run_id: str, candidate: Candidate) -> Candidate:
         """Record a candidate; where its id is already there, the recorded one is returned unchanged."""
@@ -216,12 +154,6 @@ class RunStore:
             if parents:
                 connection.execute(insert(schema.edges), parents)
 
-    def proposals(self, run_id: str) -> list[Proposal]:
-        """All proposals of a run, in order."""
-        table = schema.proposals
-        with self.engine.connect() as connection:
-            return [Proposal(**row) for row in _of_run(connection, table, run_id, table.c.step, table.c.draw)]
-
     def candidate(self, candidate_id: str) -> Candidate:
         """One candidate with its source. Raises :class:`CandidateNotFoundError`."""
         return self.candidates([candidate_id])[0]
@@ -260,11 +192,11 @@ class RunStore:
             "run_id": run_id,
             "target": evaluation.target,
             "status": evaluation.status,
-            "fitness": evaluation.fitness,
-            "ratio": timing and timing.ratio,
-            "low": timing and timing.low,
-            "high": timing and timing.high,
-            "candidate_ms": timing and timing.candidate_ms,
+            "fitness": _finite(evaluation.fitness) or 0.0,
+            "ratio": _finite(timing.ratio) if timing else None,
+            "low": _finite(timing.low) if timing else None,
+            "high": _finite(timing.high) if timing else None,
+            "candidate_ms": _finite(timing.candidate_ms) if timing else None,
             "diagnosis": evaluation.diagnosis,
             "payload": evaluation.to_dict(),
             "created": now(),
@@ -311,82 +243,30 @@ class RunStore:
             payload = connection.execute(query).scalar()
         return Evaluation.from_dict(payload) if payload is not None else None
 
-    # retrievals and costs
+    # the steps of a run, in knowledge.runs.journal
 
-    def add_retrieval(
-        self, run_id: str, step: int, query: Mapping[str, Any], passages: Sequence[Mapping[str, Any]], seconds: float
-    ) -> Retrieval:
-        """Record what a step was given (whole passages as plain dicts); the first record of a step stands and is returned."""
-        short = ("chunk_id", "document", "title", "kind", "locator", "score")
-        row = {
-            "run_id": run_id,
-            "step": step,
-            "query": dict(query),
-            "passages": [{k: p[k] for k in short if k in p} for p in passages],
-            "passages_ref": self.objects.put_json(list(passages)),
-            "seconds": seconds,
-        }
-        with writing(self.engine) as connection:
-            insert_new(connection, schema.retrievals, row)
-        found = self.retrieval(run_id, step)
-        assert found is not None
-        return found
+    add_step = journal.add_step
+    get_step = journal.get_step
+    steps = journal.steps
+    set_prompt = journal.set_prompt
+    set_reflection = journal.set_reflection
+    proposals = journal.proposals
+    add_retrieval = journal.add_retrieval
+    retrieval = journal.retrieval
+    retrievals = journal.retrievals
+    add_cost = journal.add_cost
+    costs = journal.costs
 
-    def retrieval(self, run_id: str, step: int) -> Retrieval | None:
-        """What a step was given, or None."""
-        return next((r for r in self.retrievals(run_id) if r.step == step), None)
+    # questions about many candidates or runs, in knowledge.runs.queries
 
-    def retrievals(self, run_id: str) -> list[Retrieval]:
-        """All retrievals of a run, in order."""
-        table = schema.retrievals
-        with self.engine.connect() as connection:
-            rows = _of_run(connection, table, run_id, table.c.step)
-            return [replace(r, passages=tuple(r.passages)) for r in (Retrieval(**row) for row in rows)]
-
-    def add_cost(self, cost: Cost) -> None:
-        """Record one model call."""
-        with writing(self.engine) as connection:
-            connection.execute(insert(schema.costs).values(**asdict(cost), created=now()))
-
-    def costs(self, run_id: str) -> list[Cost]:
-        """A run's model calls, in order."""
-        table = schema.costs
-        with self.engine.connect() as connection:
-            names = Cost.__dataclass_fields__
-            return [Cost(**{k: row[k] for k in names}) for row in _of_run(connection, table, run_id, table.c.id)]
-
-    # the graph
-
-    def children(self, candidate_id: str) -> list[str]:
-        """Candidates made from this one."""
-        return lineage.children(self.engine, candidate_id)
-
-    def siblings(self, candidate_id: str) -> list[str]:
-        """Other candidates with a parent in common; for one without parents, the run's other such candidates."""
-        return lineage.siblings(self.engine, candidate_id)
-
-    def ancestors(self, candidate_id: str) -> list[Ancestor]:
-        """All candidates above this one, nearest first."""
-        return lineage.ancestors(self.engine, candidate_id)
-
-    def lineage(self, candidate_id: str) -> list[str]:
-        """The line of first parents from the root down to this candidate, itself included."""
-        return lineage.first_line(self.engine, candidate_id)
-
-    def warm_start(
-        self, operators: Sequence[str], patterns: Sequence[str], target: str, limit: int = 3
-    ) -> list[PastKernel]:
-        """Best confirmed kernels of earlier runs on this target for similar specs, most similar first."""
-        return lineage.past_kernels(self.engine, operators, patterns, target, limit)
-
-    def count_evaluations(self, run_id: str) -> int:
-        """Number of search evaluations recorded for a run."""
-        e = schema.evaluations
-        query = select(func.count()).where(e.c.run_id == run_id, e.c.kind == "search")
-        with self.engine.connect() as connection:
-            return int(connection.execute(query).scalar() or 0)
+    list_runs = queries.summaries
+    children = queries.children
+    siblings = queries.siblings
+    ancestors = queries.ancestors
+    lineage = queries.first_line
+    warm_start = queries.past_kernels
 
 
-def _of_run(connection: Connection, table: Table, run_id: str, *order: ColumnElement[Any]) -> list[Any]:
-    query = select(table).where(table.c.run_id == run_id).order_by(*order)
-    return list(connection.execute(query).mappings())
+def _finite(value: float) -> float | None:
+    """Databases differ on NaN and infinity; the payload keeps what the judge said."""
+    return float(value) if math.isfinite(value) else None

@@ -70,7 +70,7 @@ def evaluation(candidate_id: str, ratio: float, status: Status = "correct", spre
 
 def value_of(source: str) -> float:
     """The number a toy kernel is."""
-    return float(source.split()[-1])
+    return float(source.rpartition(" ")[2])
 
 
 @dataclass

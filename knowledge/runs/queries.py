@@ -1,16 +1,20 @@
-"""Questions about many candidates at once, answered in SQL: family, summaries, and kernels of earlier runs."""
+"""Questions about many candidates at once, answered in SQL: family, summaries, and kernels of earlier runs.
+
+These functions are methods of :class:`knowledge.runs.store.RunStore`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Engine, and_, case, desc, func, literal, not_, select
+from sqlalchemy import ColumnElement, and_, case, desc, func, literal, not_, select
 
+from knowledge.runs.database import Store
 from knowledge.runs.records import Ancestor, PastKernel, RunSummary
 from knowledge.runs.schema import candidates, edges, evaluations, runs
 
 
-def children(engine: Engine, candidate_id: str) -> list[str]:
+def children(store: Store, candidate_id: str) -> list[str]:
     """Ids of the candidates made from this one, in order."""
     query = (
         select(candidates.c.id)
@@ -18,16 +22,16 @@ def children(engine: Engine, candidate_id: str) -> list[str]:
         .where(edges.c.parent == candidate_id)
         .order_by(candidates.c.step, candidates.c.draw)
     )
-    with engine.connect() as connection:
+    with store.engine.connect() as connection:
         return list(connection.execute(query).scalars())
 
 
-def siblings(engine: Engine, candidate_id: str) -> list[str]:
+def siblings(store: Store, candidate_id: str) -> list[str]:
     """Ids of other candidates with a parent in common; of a root, the run's other roots."""
     mine = select(edges.c.parent).where(edges.c.child == candidate_id)
-    with engine.connect() as connection:
+    with store.engine.connect() as connection:
         if connection.execute(mine.limit(1)).first():
-            related = candidates.c.id.in_(select(edges.c.child).where(edges.c.parent.in_(mine)))
+            related: ColumnElement[bool] = candidates.c.id.in_(select(edges.c.child).where(edges.c.parent.in_(mine)))
         else:
             run = select(candidates.c.run_id).where(candidates.c.id == candidate_id).scalar_subquery()
             related = and_(candidates.c.run_id == run, not_(candidates.c.id.in_(select(edges.c.child))))
@@ -39,7 +43,7 @@ def siblings(engine: Engine, candidate_id: str) -> list[str]:
         return list(connection.execute(query).scalars())
 
 
-def ancestors(engine: Engine, candidate_id: str) -> list[Ancestor]:
+def ancestors(store: Store, candidate_id: str) -> list[Ancestor]:
     """All candidates above this one, nearest first, each once (recursive common table expression)."""
     above = select(edges.c.parent.label("id"), literal(1).label("depth")).where(edges.c.child == candidate_id)
     tree = above.cte("above", recursive=True)
@@ -50,20 +54,20 @@ def ancestors(engine: Engine, candidate_id: str) -> list[Ancestor]:
         .group_by(tree.c.id, candidates.c.step, candidates.c.draw)
         .order_by("nearest", candidates.c.step, candidates.c.draw)
     )
-    with engine.connect() as connection:
+    with store.engine.connect() as connection:
         return [Ancestor(i, depth) for i, depth in connection.execute(query)]
 
 
-def first_line(engine: Engine, candidate_id: str) -> list[str]:
+def first_line(store: Store, candidate_id: str) -> list[str]:
     """From the root down to the candidate, following first parents (recursive common table expression)."""
     tree = select(literal(candidate_id).label("id"), literal(0).label("depth")).cte("line", recursive=True)
     step = select(edges.c.parent, tree.c.depth + 1).join(tree, edges.c.child == tree.c.id).where(edges.c.position == 0)
     tree = tree.union_all(step)
-    with engine.connect() as connection:
+    with store.engine.connect() as connection:
         return list(connection.execute(select(tree.c.id).order_by(desc(tree.c.depth))).scalars())
 
 
-def summaries(engine: Engine, limit: int | None, target: str | None) -> list[RunSummary]:
+def summaries(store: Store, limit: int | None = None, target: str | None = None) -> list[RunSummary]:
     """One line per run, newest first."""
     e = evaluations
     counts = (
@@ -103,14 +107,14 @@ def summaries(engine: Engine, limit: int | None, target: str | None) -> list[Run
     )
     if target is not None:
         query = query.where(runs.c.target_name == target)
-    with engine.connect() as connection:
+    with store.engine.connect() as connection:
         return [RunSummary(**row) for row in connection.execute(query).mappings()]
 
 
 def past_kernels(
-    engine: Engine, operators: Sequence[str], patterns: Sequence[str], target: str, limit: int
+    store: Store, operators: Sequence[str], patterns: Sequence[str], target: str, limit: int = 3
 ) -> list[PastKernel]:
-    """Confirmed winners of finished runs on the target whose spec shares operators or patterns."""
+    """Confirmed winners of earlier runs on the target whose spec shares operators or patterns, most similar first."""
     wanted = {*operators, *patterns}
     query = (
         select(
@@ -125,7 +129,7 @@ def past_kernels(
         .where(runs.c.target_name == target, runs.c.status == "finished", runs.c.recommendation == "kernel")
     )
     found = []
-    with engine.connect() as connection:
+    with store.engine.connect() as connection:
         for row in connection.execute(query).mappings():
             theirs = {*row["operators"], *row["patterns"]}
             shared = len(wanted & theirs)
