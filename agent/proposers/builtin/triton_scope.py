@@ -1,0 +1,322 @@
+"""Values of the loop IR as Triton tile expressions.
+
+Every tile of a kernel has the same rank; an index along one tile dimension has size 1 in the others, so that values which depend on
+fewer axes stay small and broadcast. A :class:`Scope` is a block of straight-line code: each interned expression becomes one
+variable in it, and scopes nest as loops do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from agent.errors import EmitError
+from agent.proposers.builtin import triton_math
+from agent.proposers.builtin.triton_bounds import INT32, affine_bounds, bounds, narrow
+from evaluators.ir.expr import Affine, Expr, axes_of
+from evaluators.ir.kernel import Axis, Buffer
+
+DTYPES = {
+    "float32": "tl.float32", "float16": "tl.float16", "bfloat16": "tl.bfloat16", "float64": "tl.float64",
+    "int64": "tl.int64", "int32": "tl.int32", "int16": "tl.int16", "int8": "tl.int8", "uint8": "tl.uint8",
+    "bool": "tl.int1",
+}  # fmt: skip
+KINDS = {"f32": "tl.float32", "f64": "tl.float64", "i64": "tl.int64", "i32": "tl.int32", "bool": "tl.int1"}
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A run of axes (outer to inner) walked by one index variable.
+
+    ``var`` names the index: a 1-D tile of ``block`` consecutive values where ``position`` is a tile dimension, a scalar where it is
+    ``None``. ``exact`` says the index never leaves the axes' domain, so no mask is needed. A ragged axis is bounded by ``limit``.
+    """
+
+    axes: tuple[Axis, ...]
+    var: str
+    position: int | None = None
+    block: int | str = 1
+    exact: bool = False
+    limit: str = ""
+    folded: bool = False
+    """Whether reductions run along this dimension (columns) or not (rows)."""
+
+    @property
+    def extent(self) -> int:
+        """Number of points the index walks (the expected number, for a ragged axis)."""
+        return math.prod(a.extent for a in self.axes)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of its axes."""
+        return frozenset(a.name for a in self.axes)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A value in emitted code: its text, the tile dimensions it spans, and whether an integer is 64 bits wide."""
+
+    text: str
+    dims: frozenset[int] = frozenset()
+    wide: bool = False
+    literal: bool = False
+
+
+@dataclass
+class Scope:
+    """A block of statements. ``lines`` is the code so far; :meth:`take` hands it over."""
+
+    rank: int
+    buffers: Mapping[str, Buffer]
+    extents: Mapping[str, int]
+    dims: tuple[Dim, ...] = ()
+    counter: Iterator[int] = field(default_factory=itertools.count)
+    memo: dict[int, Text] = field(default_factory=dict)
+    reduced: dict[str, Text] = field(default_factory=dict)
+    cache: Mapping[str, str] = field(default_factory=dict)
+    fast: bool = False
+    lines: list[str] = field(default_factory=list)
+
+    def child(self, *dims: Dim) -> Scope:
+        """A scope nested in this one that binds more axes; it sees every value emitted so far."""
+        return Scope(
+            self.rank, self.buffers, self.extents, self.dims + dims, self.counter, dict(self.memo), dict(self.reduced),
+            self.cache, self.fast,
+        )  # fmt: skip
+
+    def take(self) -> str:
+        """The statements emitted since the last call."""
+        text, self.lines = "\n".join(self.lines), []
+        return text or "pass"
+
+    def fresh(self, prefix: str = "v") -> str:
+        """A new variable name."""
+        return f"{prefix}{next(self.counter)}"
+
+    def let(self, text: str, prefix: str = "v") -> str:
+        """Emit an assignment and return the variable."""
+        name = self.fresh(prefix)
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    # -- indices and masks -------------------------------------------------------------------------------------------
+
+    def open(self, *dims: Dim) -> None:
+        """Emit what each dimension needs: its index broadcast to the tile's rank, its mask."""
+        for d in dims:
+            if d.position is not None and self.rank > 1:
+                where = ", ".join(":" if i == d.position else "None" for i in range(self.rank))
+                self.lines.append(f"{d.var}_ = {d.var}[{where}]")
+            else:
+                self.lines.append(f"{d.var}_ = {d.var}")
+            if not d.exact:
+                self.lines.append(f"{d.var}_ok = {d.var}_ < {d.limit or d.extent}")
+
+    def span(self, axes: Iterable[str]) -> frozenset[int]:
+        """Tile dimensions spanned by a set of axes."""
+        wanted = set(axes)
+        return frozenset(d.position for d in self.dims if d.position is not None and d.names & wanted)
+
+    def masks(self, axes: Iterable[str]) -> list[str]:
+        """Mask variables that guard a value of these axes."""
+        wanted = set(axes)
+        return [f"{d.var}_ok" for d in self.dims if not d.exact and d.names & wanted]
+
+    def _axis(self, name: str) -> Text:
+        for d in self.dims:
+            if name in d.names:
+                dims = frozenset() if d.position is None else frozenset((d.position,))
+                if len(d.axes) == 1:
+                    return Text(f"{d.var}_", dims)
+                at = next(i for i, a in enumerate(d.axes) if a.name == name)
+                inner = math.prod(a.extent for a in d.axes[at + 1 :])
+                text = f"{d.var}_ // {inner}" if inner > 1 else f"{d.var}_"
+                if at > 0:
+                    text = f"({text}) % {d.axes[at].extent}" if inner > 1 else f"{text} % {d.axes[at].extent}"
+                return Text(self.let(text, f"{d.var}_{name}_"), dims)
+        raise EmitError(f"axis {name!r} is not bound by this schedule; choose an exemplar for the kernel's pattern")
+
+    def offset(self, index: Affine, numel: int) -> tuple[str, list[str]]:
+        """Text of an element offset, and guards that keep it inside a buffer of ``numel`` elements."""
+        known = affine_bounds(index, self.extents)
+        wide = numel >= INT32 or (known is not None and not narrow(known))
+        parts: list[str] = []
+        left = dict(index.axes)
+        for d in self.dims:
+            here = [a for a in d.axes if a.name in left]
+            if not here:
+                continue
+            merged = _merged(d, left)
+            if merged is not None:
+                parts.append(_scaled(f"{d.var}_" + (".to(tl.int64)" if wide else ""), merged))
+                for a in d.axes:
+                    left.pop(a.name, None)
+        for name, c in sorted(left.items()):
+            value = self.emit(_axis_node(name))
+            parts.append(_scaled(value.text + (".to(tl.int64)" if wide else ""), c))
+        guards = [] if known is not None and 0 <= known[0] and known[1] < numel else self._guards(index, numel)
+        for term, c in index.terms:
+            value = self.emit(term)
+            text = value.text
+            if not value.literal and value.wide != wide:
+                text = f"{text}.to({'tl.int64' if wide else 'tl.int32'})"
+            parts.append(_scaled(text, c))
+        if index.const or not parts:
+            parts.append(str(index.const))
+        return " + ".join(parts), guards
+
+    def _guards(self, index: Affine, numel: int) -> list[str]:
+        """Conditions for an index that may leave its buffer: on the one unknown term where there is just one, else on the whole."""
+        unknown = [(t, c) for t, c in index.terms if bounds(t, self.extents) is None]
+        if len(unknown) == 1 and unknown[0][1] > 0:
+            term, c = unknown[0]
+            rest = affine_bounds(_without(index, term), self.extents)
+            if rest is not None and rest[0] >= 0:
+                value = self.emit(term).text
+                return [f"({value} >= 0)", f"({value} < {(numel - 1 - rest[1]) // c + 1})"]
+        if any(a not in self.extents for a, _ in index.axes):
+            return []
+        whole = " + ".join(
+            [_scaled(self.emit(_axis_node(a)).text, c) for a, c in index.axes]
+            + [_scaled(self.emit(t).text, c) for t, c in index.terms]
+            + [str(index.const)]
+        )
+        value = self.let(whole, "at")
+        return [f"({value} >= 0)", f"({value} < {numel})"]
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def emit(self, node: Expr) -> Text:
+        """The value of an expression, computed here unless an enclosing scope already has it."""
+        found = self.memo.get(id(node))
+        if found is None:
+            found = self.memo[id(node)] = self._compute(node)
+        return found
+
+    def _compute(self, node: Expr) -> Text:
+        if node.op == "const":
+            return Text(_literal(node.attr), literal=True)
+        if node.op == "axis":
+            return self._axis(node.attr)
+        if node.op == "load":
+            return self.load(node)
+        if node.op in ("reduced", "scanned"):
+            if node.attr not in self.reduced:
+                raise EmitError(f"{node.op} value {node.attr!r} is not finished where this schedule needs it")
+            return self.reduced[node.attr]
+        args = [self.emit(a) for a in node.args]
+        dims = frozenset[int]().union(*(a.dims for a in args))
+        if node.op == "cast":
+            return self._cast(node, args[0])
+        if node.op == "where":
+            text = f"tl.where({', '.join(a.text for a in args)})"
+            return Text(self.let(text), dims, any(a.wide for a in args[1:]))
+        texts = [a.text for a in args]
+        wide = any(a.wide for a in args)
+        if all(a.literal for a in args):
+            texts[0] = self.let(f"tl.full([{', '.join(['1'] * self.rank)}], {texts[0]}, {KINDS[node.args[0].kind]})")
+        integer = node.kind in ("i32", "i64")
+        if integer and not wide and node.kind == "i64" and not narrow(bounds(node, self.extents)):
+            at = next(i for i, a in enumerate(args) if not a.literal)
+            texts[at], wide = f"{texts[at]}.to(tl.int64)", True
+        ranges = [bounds(a, self.extents) for a in node.args] if integer else []
+        positive = bool(ranges) and all(r is not None and r[0] >= 0 for r in ranges)
+        text = triton_math.apply(node.op, node.args[0].kind, texts, positive)
+        if self.fast:
+            text = text.replace("_exp(", "tl.exp(") if text.startswith("_exp(") else text
+        return Text(self.let(text), dims, wide and integer)
+
+    def _cast(self, node: Expr, value: Text) -> Text:
+        source = node.args[0].kind
+        if value.literal:
+            return Text(self.let(f"tl.full([{', '.join(['1'] * self.rank)}], {value.text}, {KINDS[node.kind]})"), wide=node.kind == "i64")
+        if node.kind in ("i32", "i64") and source in ("i32", "i64"):
+            if node.kind == "i64" or not value.wide:
+                return value
+            return Text(self.let(f"{value.text}.to(tl.int32)"), value.dims)
+        if node.kind == "bool":
+            return Text(self.let(f"({value.text} != 0)"), value.dims)
+        if node.kind == "i64" and source == "bool":
+            return Text(self.let(f"{value.text}.to(tl.int32)"), value.dims)
+        return Text(self.let(f"{value.text}.to({KINDS[node.kind]})"), value.dims, node.kind == "i64")
+
+    def load(self, node: Expr, raw: bool = False) -> Text:
+        """A load, widened to its compute type unless ``raw``."""
+        assert node.index is not None
+        buffer = self.buffers[node.attr]
+        offset, guards = self.offset(node.index, buffer.numel)
+        axes = axes_of(node.index)
+        conditions = self.masks(axes) + guards
+        text = f"tl.load({node.attr}_ptr + ({offset})"
+        if conditions:
+            text += f", mask={' & '.join(conditions)}, other=0"
+        policy = self.cache.get(node.attr, "")
+        text += f", {policy})" if policy else ")"
+        dims = self.span(axes)
+        if buffer.dtype in ("float16", "bfloat16") and not raw:
+            text += ".to(tl.float32)"
+        elif buffer.dtype in ("int16", "int8", "uint8"):
+            text += ".to(tl.int32)"
+        elif buffer.dtype == "bool":
+            text += ".to(tl.int1)"
+        return Text(self.let(text), dims, buffer.dtype == "int64")
+
+    def store(self, buffer: str, index: Affine, value: Expr, policy: str = "") -> None:
+        """Write a value, narrowed to the buffer's type."""
+        target = self.buffers[buffer]
+        offset, guards = self.offset(index, target.numel)
+        axes = set(axes_of(index))
+        computed = self.emit(value)
+        missing = [d for d in self.dims if d.position in computed.dims - self.span(axes)]
+        for d in missing:
+            offset += f" + {d.var}_ * 0"
+            axes |= d.names
+        if not self.span(axes):
+            offset += f" + tl.zeros([{', '.join(['1'] * self.rank)}], tl.int32)"
+        conditions = self.masks(axes) + guards
+        lone = [d for d in self.dims if d.position is None and not d.exact and not d.names & axes]
+        conditions += [f"{d.var}_ok" for d in lone]
+        text = computed.text
+        if not computed.literal:
+            text = f"{text}.to({DTYPES[target.dtype]})" if target.dtype != "bool" else f"({text} != 0)"
+        end = f", mask={' & '.join(conditions)}" if conditions else ""
+        end += f", {policy}" if policy else ""
+        self.lines.append(f"tl.store({buffer}_ptr + ({offset}), {text}{end})")
+
+
+def _axis_node(name: str) -> Expr:
+    from evaluators.ir.expr import axis
+
+    return axis(name)
+
+
+def _without(index: Affine, term: Expr) -> Affine:
+    from evaluators.ir.expr import affine
+
+    return affine(index.const, dict(index.axes), {t: c for t, c in index.terms if t is not term})
+
+
+def _merged(d: Dim, coefficients: Mapping[str, int]) -> int | None:
+    """The single stride along a run of axes, where their strides are those of a row-major array."""
+    inner = d.axes[-1]
+    c = coefficients.get(inner.name, 0)
+    expected = c
+    for a in reversed(d.axes):
+        if coefficients.get(a.name, 0) != expected:
+            return None
+        expected *= a.extent
+    return c
+
+
+def _scaled(text: str, c: int) -> str:
+    return text if c == 1 else f"{text} * {c}"
+
+
+def _literal(value: float | int | bool) -> str:
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)

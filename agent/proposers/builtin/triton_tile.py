@@ -1,0 +1,341 @@
+"""What a skeleton's holes are filled with: code for one tile of a kernel's domain, in straight line or inside a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.errors import EmitError
+from agent.proposers.builtin.triton_scope import KINDS, Dim, Scope, Text
+from agent.proposers.builtin.triton_shape import Stage
+from evaluators.ir.expr import Expr, axes_of
+from evaluators.ir.kernel import Axis, Reduction, Scan
+
+_IDENTITY = {"sum": "0", "prod": "1", "max": 'float("-inf")', "min": 'float("inf")', "any": "0", "all": "1"}
+_INT_EDGE = {"max": "-2147483648", "min": "2147483647"}
+_INT64_EDGE = {"max": "-9223372036854775808", "min": "9223372036854775807"}
+LOWEST = "-3.4028234663852886e38"
+
+
+class Tile:
+    """A tile bound to index variables. Skeletons call its methods in the order the code should run.
+
+    ``nan_free`` names maxima whose NaNs need no special propagation because every use subtracts them under ``exp``.
+    """
+
+    def __init__(self, scope: Scope, nan_free: frozenset[str] = frozenset(), parent: Tile | None = None) -> None:
+        self.scope = scope
+        self.nan_free = nan_free
+        self.parent = parent
+        self._accumulators: dict[str, str] = {}
+        self._local = ("", "")
+        self._own = scope.dims if parent is None else scope.dims[len(parent.scope.dims) :]
+
+    def loop(self, *dims: Dim) -> Tile:
+        """A tile inside a loop over more axes."""
+        return Tile(self.scope.child(*dims), self.nan_free, self)
+
+    def open(self) -> str:
+        """Broadcast indices and masks of this tile's own dimensions."""
+        self.scope.open(*self._own)
+        return self.scope.take()
+
+    # -- whole rows in registers -------------------------------------------------------------------------------------
+
+    def reduce(self, stage: Stage, local: bool = False) -> str:
+        """Finish a stage's reductions over this tile alone; an online stage yields its local maximum and the sum below it."""
+        for r in self._in_order(stage):
+            value = self._masked(r, self.scope.emit(r.value))
+            self._bind(r, self._folded(r, value))
+        return self.scope.take()
+
+    def reduce_local(self, stage: Stage) -> str:
+        """The same over one part of a row that other programs share: results are this part's own until :meth:`join`."""
+        if any(r.kind not in ("f32", "i32") or r.combine in ("any", "all") for r in stage.reductions):
+            raise refuse(stage.reductions[0].name, "partial results travel as float32")
+        if stage.online is None:
+            return self.reduce(stage)
+        peak, total = stage.reductions
+        value = self._masked(peak, self.scope.emit(peak.value))
+        top = self.scope.let(f"tl.maximum({self._fold_text(peak, value, plain=True)}, {LOWEST})", f"{peak.name}_")
+        exp = "tl.exp" if self.scope.fast else "_exp"
+        each = self.scope.let(f"{exp}({value} - {top})")
+        below = self.scope.let(self._fold_text(total, each), f"{total.name}_")
+        self._local = (top, each)
+        self.bind(peak, top)
+        self.bind(total, below)
+        return self.scope.take()
+
+    def join(self, stage: Stage) -> str:
+        """Fold the parts' results, in tiles named ``each_<reduction>``, into the row's."""
+        if stage.online is None:
+            for r in stage.reductions:
+                text = f"each_{r.name}" if r.kind == "f32" else f"each_{r.name}.to({accumulator_type(r)})"
+                self._bind(r, Text(self.scope.let(fold(r, text, 0), f"{r.name}_"), frozenset()))
+            return self.scope.take()
+        peak, total = stage.reductions
+        top, each = self._local
+        exp = "tl.exp" if self.scope.fast else "_exp"
+        whole = self.scope.let(f"tl.max(each_{peak.name}, axis=0, keep_dims=True)")
+        scaled = self.scope.let(f"each_{total.name} * {exp}(each_{peak.name} - {whole})")
+        below = self.scope.let(f"tl.sum({scaled}, axis=0, keep_dims=True)")
+        self.bind(peak, whole)
+        self.bind(total, below)
+        # the exponentials below the part's maximum become those below the row's: one product instead of a second exp
+        spans = self.scope.emit(peak.value).dims
+        self.scope.memo[id(total.value)] = Text(self.scope.let(f"{each} * {exp}({top} - {whole})"), spans)
+        return self.scope.take()
+
+    def bind_fold(self, reduction: Reduction, each: str, position: int) -> str:
+        """Fold a tile of partial results along one dimension and declare it the reduction's result."""
+        kept = frozenset(d.position for d in self.scope.dims if d.position is not None)
+        self._bind(reduction, Text(self.scope.let(fold(reduction, each, position), f"{reduction.name}_"), kept))
+        return self.scope.take()
+
+    def ragged_bounds(self, axis: Axis) -> str:
+        """Scalars ``low`` and ``high``: the data-dependent range of a ragged axis."""
+        assert axis.low is not None and axis.high is not None
+        low, high = self.scope.emit(axis.low), self.scope.emit(axis.high)
+        for name, value in (("low", low), ("high", high)):
+            text = f"tl.full((), {value.text}, tl.int32)" if value.literal else f"{value.text}.to(tl.int32)"
+            self.scope.lines.append(f"{name} = {text}")
+        return self.scope.take()
+
+    def write(self, stage: Stage, policy: str = "") -> str:
+        """A stage's stores."""
+        for s in stage.stores:
+            self.scope.store(s.buffer, s.index, s.value, f'eviction_policy="{policy}"' if policy else "")
+        return self.scope.take()
+
+    # -- loops -------------------------------------------------------------------------------------------------------
+
+    def init(self, stage: Stage) -> str:
+        """Before the loop: values that do not depend on it, and one accumulator tile per reduction."""
+        assert self.parent is not None
+        roots = [r.value for r in stage.reductions] + [s.value for s in stage.at.scans] + [s.value for s in stage.stores]
+        text = self.hoist(roots)
+        lines: list[str] = [] if text == "pass" else [text]
+        for r in self._in_order(stage):
+            name = self._accumulators[r.name] = self.scope.fresh(f"acc_{r.name}_")
+            start = LOWEST if stage.online and r.combine == "max" else identity(r)
+            lines.append(f"{name} = tl.full({self._shape(r.value)}, {start}, {accumulator_type(r)})")
+        return "\n".join(lines) or "pass"
+
+    def hoist(self, roots: Sequence[Expr]) -> str:
+        """Emit, in the enclosing scope, the largest values that do not vary inside this loop."""
+        assert self.parent is not None
+        inner = frozenset(a.name for d in self._own for a in d.axes)
+        outer = self.parent.scope
+
+        def visit(node: Expr) -> None:
+            if node.op in ("const", "axis") or id(node) in outer.memo:
+                return
+            if node.op in ("reduced", "scanned"):
+                return
+            if not axes_of(node) & inner and _finished(node, outer):
+                outer.emit(node)
+                return
+            for a in node.args:
+                visit(a)
+            if node.index is not None:
+                for t, _ in node.index.terms:
+                    visit(t)
+
+        for root in roots:
+            visit(root)
+        self.scope.memo = {**outer.memo, **self.scope.memo}
+        self.scope.reduced = {**outer.reduced, **self.scope.reduced}
+        return outer.take()
+
+    def accumulate(self, stage: Stage) -> str:
+        """Inside the loop: fold this tile into the accumulators, element by element."""
+        if stage.online is not None:
+            return self._accumulate_online(stage)
+        for r in stage.reductions:
+            acc = self._accumulators[r.name]
+            value = self._masked(r, self.scope.emit(r.value))
+            self.scope.lines.append(f"{acc} = {combine(r, acc, value, self._plain(r))}")
+        return self.scope.take()
+
+    def _accumulate_online(self, stage: Stage) -> str:
+        peak, total = stage.reductions
+        m, s = self._accumulators[peak.name], self._accumulators[total.name]
+        value = self._masked(peak, self.scope.emit(peak.value))
+        exp = "tl.exp" if self.scope.fast else "_exp"
+        up = self.scope.let(f"{value} > {m}")
+        scale = self.scope.let(f"{exp}(-tl.abs({value} - {m}))")
+        self.scope.lines.append(f"{s} = tl.where({up}, {s} * {scale} + 1.0, {s} + {scale})")
+        self.scope.lines.append(f"{m} = tl.where({up}, {value}, {m})")
+        return self.scope.take()
+
+    def finish(self, stage: Stage) -> str:
+        """After the loop: fold each accumulator to the reduction's result and hand it to the enclosing scope."""
+        assert self.parent is not None
+        outer = self.parent
+        if stage.online is not None:
+            peak, total = stage.reductions
+            m, s = self._accumulators[peak.name], self._accumulators[total.name]
+            top = self._fold_text(peak, m, plain=True)
+            whole = outer.scope.let(top)
+            exp = "tl.exp" if self.scope.fast else "_exp"
+            scaled = outer.scope.let(f"{s} * {exp}({m} - {whole})")
+            # an infinite maximum makes the sum NaN, as subtracting it would
+            below = outer.scope.let(f"{self._fold_text(total, scaled)} + ({whole} - {whole})")
+            outer.scope.reduced[peak.name] = Text(whole, self._kept(peak))
+            outer.scope.reduced[total.name] = Text(below, self._kept(total))
+            return outer.scope.take()
+        for r in stage.reductions:
+            text = self._fold_text(r, self._accumulators[r.name], self._plain(r))
+            name = outer.scope.let(text, f"{r.name}_")
+            outer._bind(r, Text(name, self._kept(r)))
+        return outer.scope.take()
+
+    def results(self, stage: Stage) -> list[tuple[str, str]]:
+        """Names and values of a stage's finished reductions, for exchanging partial results."""
+        return [(r.name, self.scope.reduced[r.name].text) for r in stage.reductions]
+
+    def bind(self, reduction: Reduction, text: str, dims: frozenset[int] | None = None) -> None:
+        """Declare the finished value of a reduction that the skeleton computed itself."""
+        self.scope.reduced[reduction.name] = Text(text, self._kept(reduction) if dims is None else dims)
+
+    # -- scans -------------------------------------------------------------------------------------------------------
+
+    def scan_init(self, stage: Stage) -> str:
+        """Before a scan's loop: the carry, the fold of everything already passed."""
+        assert self.parent is not None
+        lines = [self.hoist([s.value for s in stage.at.scans] + [s.value for s in stage.stores])]
+        for s in stage.at.scans:
+            name = self._accumulators[s.name] = self.scope.fresh(f"carry_{s.name}_")
+            shape = self._shape_of({d.position for d in self.parent.scope.dims})
+            lines.append(f"{name} = tl.full({shape}, {identity(s)}, {KINDS[s.kind]})")
+        return "\n".join(x for x in lines if x != "pass") or "pass"
+
+    def scan(self, stage: Stage) -> str:
+        """Inside the loop: running folds of this tile on top of the carry, then the stores that read them."""
+        for s in stage.at.scans:
+            position = self._positions()[0]
+            carry = self._accumulators[s.name]
+            value = self._masked(s, self.scope.emit(s.value))
+            if s.combine == "sum":
+                running = self.scope.let(f"tl.cumsum({value}, axis={position}, reverse={s.reverse})")
+                total = f"tl.sum({value}, axis={position}, keep_dims=True)"
+            else:
+                fold = {"prod": "_mul", "max": "_nanmax", "min": "_nanmin"}[s.combine]
+                running = self.scope.let(f"tl.associative_scan({value}, {position}, {fold}, reverse={s.reverse})")
+                total = f"tl.reduce({value}, {position}, {fold}, keep_dims=True)"
+            result = self.scope.let(combine(s, carry, running))
+            self.scope.lines.append(f"{carry} = {combine(s, carry, total)}")
+            self.scope.reduced[s.name] = Text(result, frozenset(p for p in range(self.scope.rank)))
+        for st in stage.stores:
+            self.scope.store(st.buffer, st.index, st.value)
+        return self.scope.take()
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _in_order(self, stage: Stage) -> tuple[Reduction, ...]:
+        return stage.reductions
+
+    def _plain(self, r: Reduction) -> bool:
+        return r.name in self.nan_free or r.kind not in ("f32", "f64")
+
+    def _cols(self) -> list[Dim]:
+        return [d for d in self.scope.dims if d.folded]
+
+    def _positions(self) -> list[int]:
+        return sorted({d.position for d in self._cols() if d.position is not None})
+
+    def _kept(self, r: Reduction) -> frozenset[int]:
+        return self.scope.span(axes_of(r.value)) - set(self._positions())
+
+    def _shape_of(self, positions: set[int | None]) -> str:
+        sizes = {d.position: d.block for d in self.scope.dims}
+        return "[" + ", ".join(str(sizes[i]) if i in positions else "1" for i in range(self.scope.rank)) + "]"
+
+    def _shape(self, value: Expr) -> str:
+        deps = set(axes_of(value))
+        for name in _reads(value):
+            found = self.scope.reduced.get(name)
+            deps |= {a.name for d in self.scope.dims if found and d.position in found.dims for a in d.axes}
+        return self._shape_of(set(self.scope.span(deps)) | set(self._positions()))
+
+    def _masked(self, r: Reduction | Scan, value: Text) -> str:
+        """The value with points outside the domain replaced by the fold's identity."""
+        text = value.text
+        if r.combine in ("any", "all"):
+            text = f"({text} != 0).to(tl.int32)"
+        elif r.kind == "i64" and not value.wide and not value.literal:
+            text = f"{text}.to(tl.int64)"
+        names = [a.name for d in self._cols() for a in d.axes]
+        masks = self.scope.masks(names)
+        missing = value.literal or bool(set(self._positions()) - value.dims)
+        if masks:
+            text = self.scope.let(f"tl.where({' & '.join(masks)}, {text}, {identity(r)})")
+            missing = value.literal and len(masks) < len(self._cols())
+        if missing:
+            shape = self._shape_of(set(self._positions()) | set(value.dims))
+            return self.scope.let(f"tl.zeros({shape}, {accumulator_type(r)}) + {text}")
+        return text
+
+    def _fold_text(self, r: Reduction, text: str, plain: bool = False) -> str:
+        for position in self._positions():
+            text = fold(r, text, position, plain)
+        return text
+
+    def _folded(self, r: Reduction, value: str) -> Text:
+        return Text(self.scope.let(self._fold_text(r, value, self._plain(r)), f"{r.name}_"), self._kept(r))
+
+    def _bind(self, r: Reduction, value: Text) -> None:
+        if r.combine in ("any", "all") and r.kind == "bool":
+            value = Text(self.scope.let(f"({value.text} != 0)"), value.dims)
+        self.scope.reduced[r.name] = Text(value.text, value.dims, r.kind == "i64")
+
+
+def identity(r: Reduction | Scan) -> str:
+    """The fold's neutral element, in the accumulator's type."""
+    if r.kind == "i64" and r.combine in _INT64_EDGE:
+        return _INT64_EDGE[r.combine]
+    if r.kind == "i32" and r.combine in _INT_EDGE:
+        return _INT_EDGE[r.combine]
+    value = _IDENTITY[r.combine]
+    return f"{value}.0" if r.kind in ("f32", "f64") and value.isdigit() else value
+
+
+def accumulator_type(r: Reduction | Scan) -> str:
+    """Type of a reduction's accumulator."""
+    return "tl.int32" if r.combine in ("any", "all") or r.kind == "bool" else KINDS[r.kind]
+
+
+def combine(r: Reduction | Scan, a: str, b: str, plain: bool = False) -> str:
+    """Text that folds two partial results."""
+    if r.combine in ("sum", "prod"):
+        return f"{a} {'+' if r.combine == 'sum' else '*'} {b}"
+    if r.combine in ("any", "all"):
+        return f"{a} {'|' if r.combine == 'any' else '&'} {b}"
+    nan = "" if plain or r.kind not in ("f32", "f64") else ", propagate_nan=tl.PropagateNan.ALL"
+    return f"tl.{'maximum' if r.combine == 'max' else 'minimum'}({a}, {b}{nan})"
+
+
+def fold(r: Reduction, text: str, position: int, plain: bool = False) -> str:
+    """Text that folds a tile along one dimension, which stays with size 1."""
+    if r.combine == "sum":
+        return f"tl.sum({text}, axis={position}, keep_dims=True)"
+    if r.combine == "prod":
+        return f"tl.reduce({text}, {position}, _mul, keep_dims=True)"
+    largest = r.combine in ("max", "any")
+    if plain or r.combine in ("any", "all"):
+        return f"tl.{'max' if largest else 'min'}({text}, axis={position}, keep_dims=True)"
+    return f"tl.reduce({text}, {position}, {'_nanmax' if largest else '_nanmin'}, keep_dims=True)"
+
+
+def _reads(value: Expr) -> set[str]:
+    from evaluators.ir.expr import walk
+
+    return {n.attr for n in walk(value) if n.op in ("reduced", "scanned")}
+
+
+def _finished(node: Expr, scope: Scope) -> bool:
+    return _reads(node) <= set(scope.reduced)
+
+
+def refuse(what: str, why: str) -> EmitError:
+    """The error for a kernel that a schedule cannot carry."""
+    return EmitError(f"{what}: {why}; choose another exemplar")
