@@ -1,0 +1,188 @@
+"""Holes of the contraction schedules: a block of MR rows by a few vectors of columns stays in registers while k runs.
+
+Axes are read off the operands: ``m`` (rows of the left factor, broadcast), ``n`` (contiguous in the result, laid along lanes),
+``k`` (summed); all other row axes are the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agent.errors import EmitError
+from agent.proposers.builtin.cpp_expr import Block
+from agent.proposers.builtin.cpp_view import View, roots_of, taken, var
+from evaluators.ir.expr import Expr, axes_of, walk
+from evaluators.ir.kernel import Axis, Kernel, Pass, Program, Reduction
+from evaluators.ir.pattern import contraction_operands
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A contraction taken apart."""
+
+    reduction: Reduction
+    left: Expr
+    right: Expr
+    m: Axis
+    n: Axis
+    k: Axis
+    epilogue: tuple[Pass, ...]
+
+
+def shape_of(kernel: Kernel) -> Shape:
+    """Raises ``EmitError`` where the kernel is not one sum of products followed by an epilogue."""
+    first, *rest = kernel.passes
+    if len(first.cols) != 1 or len(first.reductions) != 1 or first.stores or first.scans or any(p.cols for p in rest):
+        raise EmitError(f"kernel {kernel.name!r}: a product schedule needs one sum of products, then an epilogue")
+    r = first.reductions[0]
+    operands = contraction_operands(kernel, first, r)
+    if operands is None:
+        raise EmitError(f"kernel {kernel.name!r}: {r.name!r} is not a sum of products of two operands")
+    left, right = operands
+    rows = {a.name: a for a in kernel.rows}
+    contiguous = [a for p in rest for s in p.stores for a, c in s.index.axes if c == 1 and a in rows]
+    if contiguous and contiguous[0] in axes_of(left) and contiguous[0] not in axes_of(right):
+        left, right = right, left
+    only_left = [a for n, a in rows.items() if n in axes_of(left) and n not in axes_of(right)]
+    only_right = [a for n, a in rows.items() if n in axes_of(right) and n not in axes_of(left)]
+    n = next((a for a in only_right if a.name in contiguous), only_right[-1])
+    return Shape(r, left, right, only_left[-1], n, first.cols[0], tuple(rest))
+
+
+@dataclass
+class ProductView(View):
+    """A contraction with its epilogue."""
+
+    shape: Shape = field(init=False)
+    k_block: Block = field(init=False)
+
+    @classmethod
+    def of(cls, kernel: Kernel, program: Program) -> ProductView:
+        """Raises ``EmitError`` where the kernel is no contraction."""
+        return cls(kernel, program, shape_of(kernel).n, True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.shape = shape_of(self.kernel)
+
+    @staticmethod
+    def facts(kernel: Kernel) -> dict[str, int | str]:
+        """``m``, ``n``, ``k``, ``batch``, and whether the right factor is contiguous along n (``direct``)."""
+        try:
+            s = shape_of(kernel)
+        except EmitError:
+            return {"direct": 0}
+        batch = 1
+        for a in kernel.rows:
+            batch *= a.extent
+        direct = all(
+            x.index is None or x.index.coeff(s.n.name) in (0, 1) for x in walk(s.right) if x.op == "load"
+        )
+        return {
+            "m": s.m.extent, "n": s.n.extent, "k": s.k.extent, "direct": int(direct),
+            "batch": batch // (s.m.extent * s.n.extent),
+        }  # fmt: skip
+
+    @property
+    def outer(self) -> tuple[Axis, ...]:
+        """The batch axes."""
+        s = self.shape
+        return tuple(r for r in self.kernel.rows if r.name not in (s.m.name, s.n.name))
+
+    @property
+    def m(self) -> int:
+        """Rows of the product."""
+        return self.shape.m.extent
+
+    @property
+    def n(self) -> int:
+        """Columns of the product."""
+        return self.shape.n.extent
+
+    @property
+    def k(self) -> int:
+        """Length of the sum."""
+        return self.shape.k.extent
+
+    @property
+    def hoisted(self) -> str:
+        """Values that depend on the batch only."""
+        s = self.shape
+        varying = frozenset((s.m.name, s.n.name, s.k.name))
+        for p in self.kernel.passes:
+            self.top.hoist(list(roots_of(p)), varying)
+        return taken(self.top)
+
+    @property
+    def kv(self) -> str:
+        """Loop variable of the sum."""
+        return var(self.shape.k.name)
+
+    def declare(self, rows: int, vectors: int) -> str:
+        """The register block, at zero."""
+        return "\n".join(
+            f"f32v {', '.join(f'acc{i}_{j} = splat<f32v>(0.0f)' for j in range(vectors))};" for i in range(rows)
+        )
+
+    def multiply(self, rows: int, vectors: int, m: str, n: str, partial: bool = False, packed: str = "") -> str:
+        """One step of k: ``rows`` by ``vectors`` fused multiply-adds.
+
+        The right factor is read in place at column ``n``, or from ``packed`` (address of this step's vectors).
+        """
+        s = self.shape
+        block = self.top.inside({s.k.name: var(s.k.name)})
+        names = []
+        for j in range(vectors):
+            at = block.inside({s.n.name: f"({n} + {j} * W)"}, f"rest_{j}" if partial else None)
+            if packed:
+                self.lanes.used.add("load")
+                at.lines.append(f"const f32v right{j} = load<f32v>({packed} + {j} * W);")
+            else:
+                at.lines.append(f"const f32v right{j} = {at.vector(s.right)};")
+            block.lines += at.lines
+            names.append(f"right{j}")
+        for i in range(rows):
+            at = block.inside({s.m.name: f"({m} + {i})"})
+            value = at.vector(s.left)
+            at.lines.append(f"const f32v left{i} = {value if value.startswith('splat') else f'splat<f32v>({value})'};")
+            block.lines += at.lines
+            block.lines += [f"acc{i}_{j} += left{i} * {b};" for j, b in enumerate(names)]
+        return taken(block)
+
+    def finish(self, rows: int, vectors: int, m: str, n: str, partial: bool = False, stream: bool = False) -> str:
+        """The epilogue of every element of the register block: in place where it only stores, otherwise in a loop."""
+        s = self.shape
+        simple = sum(1 for p in s.epilogue for t in p.stores for _ in walk(t.value)) <= 2
+        if simple:
+            out = []
+            for i in range(rows):
+                for j in range(vectors):
+                    out.append(self._epilogue(f"({m} + {i})", f"({n} + {j} * W)", f"acc{i}_{j}", f"rest_{j}" if partial else None, stream))
+            return "\n".join(out)
+        tile = ", ".join("{" + ", ".join(f"acc{i}_{j}" for j in range(vectors)) + "}" for i in range(rows))
+        inner = self._epilogue(f"({m} + i)", f"({n} + j * W)", "tile[i][j]", "rest" if partial else None, stream)
+        rest = f"const int rest = rest_of[j];\nif (rest == 0) break;\n" if partial else ""
+        rests = f"const int rest_of[{vectors}] = {{{', '.join(f'rest_{j}' for j in range(vectors))}}};\n" if partial else ""
+        return (
+            f"const f32v tile[{rows}][{vectors}] = {{{tile}}};\n{rests}for (int i = 0; i < {rows}; ++i) {{\n"
+            f"for (int j = 0; j < {vectors}; ++j) {{\n{rest}{inner}\n}}\n}}"
+        )
+
+    def rests(self, vectors: int, n: str) -> str:
+        """Declare how many lanes of each vector lie inside the matrix."""
+        lines = []
+        for u in range(vectors):
+            left = f"{self.n} - ({n} + {u} * W)"
+            lines.append(f"const int rest_{u} = {left} >= W ? W : {left} > 0 ? (int)({left}) : 0;")
+        return "\n".join(lines)
+
+    def _epilogue(self, m: str, n: str, value: str, rest: str | None, stream: bool) -> str:
+        s = self.shape
+        block = self.top.inside({s.m.name: m, s.n.name: n}, rest)
+        block.results = {s.reduction.name: value}
+        for p in s.epilogue:
+            for r in p.reductions:
+                block.results[r.name] = block.vector(r.value)
+            for t in p.stores:
+                block.write(t.buffer, t.index, t.value, stream)
+        return taken(block)
