@@ -36,7 +36,7 @@ def explain(
     given, context = first["input"], first.get("ctx", {})
     if first["type"] == "extra_forbidden":
         return f"{where}: unknown key; {suggest(path[-1], fields(path[:-1]))}"
-    if str(first["loc"][-1]) == "[key]":
+    if str(first["loc"][-1]) == "[key]" and not isinstance(given, str):
         return f"{where}: key {given!r} is {kind(given)}; put it in quotes"
     if isinstance(given, float) and not math.isfinite(given):
         return f"{where}: {given} is not a finite number; write a finite one"

@@ -21,6 +21,7 @@ from evaluators.target import Target
 Positive = Annotated[float, Field(gt=0)]
 Size = Annotated[StrictInt, Field(ge=1)]
 Names = Annotated[tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+Rate = Literal["float64", "float32", "tensor_float32", "bfloat16", "float16", "float8", "int8"]
 LOCAL_CPU = "local-cpu"
 
 
@@ -37,7 +38,7 @@ class TargetForm(BaseModel):
     languages: Names
     warp_size: Size
     memory_bandwidth_gbs: Positive | None = None
-    peak_tflops: dict[str, Positive] | None = None
+    peak_tflops: dict[Rate, Positive] | None = None
     compute_units: Size | None = None
     l2_bytes: Size | None = None
     shared_memory_bytes: Size | None = None

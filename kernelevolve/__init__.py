@@ -65,12 +65,13 @@ def optimize(
 ) -> RunResult:
     """Search for a kernel that computes the same as ``computation(*example_inputs)``, faster, on ``target``.
 
-    ``computation`` is a module or function with ``example_inputs`` (tensors and plain values, whose shapes, dtypes and value ranges the kernel
-    is made for), or a spec: a :class:`KernelSpec` or anything ``load_spec`` takes, without example inputs. ``settings`` are the
-    other fields of :class:`RunSettings`, for example ``seconds=600`` or ``proposers=("llm",)``. ``on_event`` is called with each event of the run.
+    ``computation`` is a module or function with ``example_inputs`` (tensors and plain values, whose shapes, dtypes and value ranges
+    the kernel is made for), or a spec: a :class:`KernelSpec` or anything ``load_spec`` takes, without example inputs. ``settings`` are
+    the other fields of :class:`RunSettings`, for example ``seconds=600`` or ``proposers=("llm",)``. ``on_event`` is called with each
+    event of the run.
 
-    Raises :class:`evaluators.errors.SpecError` where the computation cannot be exported, :class:`evaluators.errors.TargetError` for an unknown target,
-    :class:`agent.errors.SettingsError` for a setting that cannot be used.
+    Raises :class:`evaluators.errors.SpecError` where the computation cannot be exported, :class:`evaluators.errors.TargetError` for
+    an unknown target, :class:`agent.errors.SettingsError` for a setting that cannot be used.
     """
     from agent import run
     from agent.events import silent

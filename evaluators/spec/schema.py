@@ -83,7 +83,8 @@ class SpecForm(_Strict):
 def parse(data: Any, file: str) -> SpecForm:
     """Validated form of a spec file's content. Raises SpecError with one line: file, field, what is wrong, what to do."""
     if not isinstance(data, dict):
-        raise SpecError(f"{file}: the file holds {kind(data)}; write a mapping with 'reference' and 'inputs'")
+        found = "is empty" if data is None else f"holds {kind(data)}"
+        raise SpecError(f"{file}: the file {found}; write a mapping with 'reference' and 'inputs'")
     for part in ("inputs", "parameters"):
         # ``x: [M, N]`` is short for ``x: {shape: [M, N]}``.
         if isinstance(data.get(part), dict):

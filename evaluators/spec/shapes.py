@@ -45,7 +45,8 @@ def _value(node: ast.expr, text: str, dims: Mapping[str, int]) -> Any:
         return node.value
     if isinstance(node, ast.Name):
         if node.id not in dims:
-            raise ValueError(f"dim {node.id!r} in {text!r} is not declared")
+            within = "" if text.strip() == node.id else f" in {text!r}"
+            raise ValueError(f"dim {node.id!r}{within} is not declared")
         return dims[node.id]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_value(node.operand, text, dims)
