@@ -237,7 +237,7 @@ class Block:
         v = VECTOR[node.kind]
         tail = f", {self.rest}" if self.rest else ""
         suffix = "_n" if self.rest else ""
-        if any(self.lanes.varies(t) for t, _ in node.index.terms) or self.lanes.stride(index) != 1:
+        if any(self.lanes.varies(t) for t, _ in node.index.terms) or self.lanes.stride(node.index) != 1:
             used.add("gather")
             base = self.address(node.attr, node.index, True)
             text = f"gather{suffix}<{v}>({base}, {self._lane_offsets(node.index)}{tail})"
