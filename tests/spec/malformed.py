@@ -86,7 +86,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "dist of another dtype": (
         GOOD.replace("[M, 4]", "[M, 4], dtype: int64, dist: normal"),
-        "FILE: inputs.x.dist: 'normal' does not make int64; these do: zeros, ones, constant, randint, permutation, bool, offsets, class_indices, sorted_uniform",
+        "FILE: inputs.x.dist: 'normal' does not make int64; these do: zeros, ones, constant, randint, permutation, "
+        "bool, offsets, class_indices, sorted_uniform",
     ),
     "integer without dist": (
         GOOD.replace("[M, 4]", "[M, 4], dtype: int64"),
