@@ -51,8 +51,6 @@ def _proposer(name: str, settings: RunSettings) -> Proposer:
 
 def retriever(settings: RunSettings) -> Retriever:
     """Retrieval over the knowledge store, which is first brought up to date with the packaged corpora."""
-    from importlib.resources import files
-
     from knowledge.ingest import ingest
     from knowledge.store import KnowledgeStore
     from retrieval.retrieve import Arms
@@ -60,7 +58,7 @@ def retriever(settings: RunSettings) -> Retriever:
 
     root = Path(settings.home).expanduser() if settings.home else home()
     store = KnowledgeStore.open(root / "knowledge")
-    ingest([Path(str(files("corpora")))], store)  # by content hash: cheap where nothing changed
+    ingest(None, store)  # the packaged corpora; by content hash, so cheap where nothing changed
     return KnowledgeRetriever(store, arms=Arms(**settings.arms))
 
 
@@ -77,12 +75,12 @@ def synthesizer(settings: RunSettings) -> Synthesize | None:
 
 
 def _work(spec: KernelSpec) -> Any:
+    from agent.proposers.builtin.propose import traced
     from evaluators.errors import TraceError
     from evaluators.ir.facts import work
-    from evaluators.ir.trace import trace
 
     try:
-        return work(trace(spec))
+        return work(traced(spec))
     except TraceError:
         return None
 
@@ -96,12 +94,12 @@ def judge(spec: KernelSpec, target: Target) -> AbstractContextManager[Judge]:
 
 def facts(spec: KernelSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(operators, loop-IR patterns) of a spec; both empty where it cannot be traced, which only leaves retrieval fewer words to go by."""
+    from agent.proposers.builtin.propose import traced
     from evaluators.errors import TraceError
     from evaluators.ir.facts import operators, patterns
-    from evaluators.ir.trace import trace
 
     try:
-        program = trace(spec)
+        program = traced(spec)
     except TraceError:
         return (), ()
     return operators(program), patterns(program)

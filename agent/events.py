@@ -24,7 +24,7 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class JudgeReady:
-    """The baselines were measured (milliseconds; empty where the target is absent)."""
+    """The baselines were measured (milliseconds); not told where the target is absent. ``seconds`` include the first candidate."""
 
     run_id: str
     baselines: dict[str, float]

@@ -34,8 +34,8 @@ def build(
     def fan_out(state: RunState) -> list[Send]:
         return [Send("generate", share) for share in steps.shares(runtime_of(state["run_id"]), state)]
 
-    def generate(share: ShareState) -> None:
-        steps.generate(runtime_of(share["run_id"]), share)
+    def generate(state: ShareState) -> None:
+        steps.generate(runtime_of(state["run_id"]), state)
 
     def evaluate(state: RunState) -> RunState:
         return steps.evaluate(runtime_of(state["run_id"]), state["step"])
@@ -59,7 +59,7 @@ def build(
     if begin is None:
         graph.add_edge(START, "retrieve")
     else:
-        graph.add_node("begin", begin, input_schema=StudioInput)
+        graph.add_node("begin", lambda state: begin(state), input_schema=StudioInput)
         graph.add_edge(START, "begin")
         graph.add_edge("begin", "retrieve")
     graph.add_edge("retrieve", "synthesize_prompt")

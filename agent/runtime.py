@@ -112,15 +112,26 @@ class Runtime:
         self.graph = SearchGraph(self.store, self.run.id)
         self._open = ExitStack()
         self._judge: Judge | None = None
+        self._told = False
 
     @property
     def judge(self) -> Judge:
-        """The judge; the first use measures the baselines."""
+        """The judge, opened on first use."""
         if self._judge is None:
-            begin = time.perf_counter()
             self._judge = self._open.enter_context(self.judge_factory(self.run.spec, self.run.target))
-            self.on_event(JudgeReady(self.run.id, dict(self._judge.baselines), time.perf_counter() - begin))
         return self._judge
+
+    def evaluate(self, candidate: Candidate) -> Evaluation:
+        """Judge one candidate on the step's clock. The first one also measures the baselines, which is told."""
+        begin = time.perf_counter()
+        verdict = self.judge.evaluate(candidate)
+        if verdict.status == "infrastructure":  # never the candidate's failure: once more, then on the record as such
+            verdict = self.judge.evaluate(candidate)
+        self.clock.judging += time.perf_counter() - begin
+        if not self._told and self.judge.baselines:
+            self._told = True
+            self.on_event(JudgeReady(self.run.id, dict(self.judge.baselines), time.perf_counter() - begin))
+        return verdict
 
     @property
     def languages(self) -> tuple[str, ...]:

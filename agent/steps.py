@@ -15,7 +15,7 @@ from agent.events import (
 )
 from agent.proposers.base import Context
 from agent.runtime import Clock, Runtime
-from agent.search import question, reflection
+from agent.search import reflection
 from agent.search.fitness import fitness, is_correct
 from agent.search.ids import candidate_id, seed_of
 from agent.search.plan import EXHAUSTED, plan
@@ -24,7 +24,8 @@ from agent.search.verdict import conclude
 from agent.state import RunState, ShareState
 from evaluators.candidate import Candidate
 from knowledge.runs.records import Proposal, Share, Step
-from retrieval.passage import Passage
+from retrieval.passage import Passage, Query
+from retrieval.query import build_query
 
 
 def retrieve(runtime: Runtime, number: int) -> RunState:
@@ -34,7 +35,7 @@ def retrieve(runtime: Runtime, number: int) -> RunState:
     done = runtime.store.retrieval(runtime.run.id, number)
     if done is None:
         begin = time.perf_counter()
-        query = question.query(runtime.run, runtime.languages, step)
+        query = _query(runtime, step)
         passages = runtime.retriever.retrieve(query, runtime.settings.passages) if runtime.settings.passages else []
         seconds = time.perf_counter() - begin
         done = runtime.store.add_retrieval(
@@ -116,11 +117,7 @@ def evaluate(runtime: Runtime, number: int) -> RunState:
             continue
         runtime.check_stop()
         candidate = runtime.store.candidate(i)
-        begin = time.perf_counter()
-        verdict = runtime.judge.evaluate(candidate)
-        if verdict.status == "infrastructure":  # never the candidate's failure: once more, then on the record as such
-            verdict = runtime.judge.evaluate(candidate)
-        runtime.clock.judging += time.perf_counter() - begin
+        verdict = runtime.evaluate(candidate)
         if not is_correct(verdict):
             runtime.check_stop()  # Ctrl-C reaches the judge's workers too: such a verdict says nothing of the candidate
         before = runtime.graph.best()
@@ -226,18 +223,25 @@ def context_of(runtime: Runtime, step: Step, share: Share) -> Context:
     )
 
 
-def _filed(candidate: Candidate, step: Step, context: Context) -> Candidate:
-    """The candidate with what the search knows better than its proposer; passages count as given where it names none."""
-    given = tuple(p.chunk_id for p in context.passages)
-    parents = candidate.parents or step.parents
-    return replace(
-        candidate,
-        step=step.step,
+def _query(runtime: Runtime, step: Step) -> Query:
+    broken = runtime.judged(step.parents[0]).evaluation if step.phase == "debug" else None
+    run = runtime.run
+    return build_query(
+        run.spec,
+        run.target,
+        runtime.languages,
         phase=step.phase,
-        parents=parents,
-        chunk_ids=candidate.chunk_ids or given,
-        prompt_ref=candidate.prompt_ref or step.prompt_ref,
+        diagnosis=step.diagnosis,
+        operators=run.operators,
+        patterns=run.patterns,
+        message=broken.message if broken else "",
     )
+
+
+def _filed(candidate: Candidate, step: Step, context: Context) -> Candidate:
+    """The candidate as recorded. Phase and parents are its proposer's word (an improvement may turn out a fresh draft), as far as it saw them."""
+    visible = {j.candidate.id for j in (*context.parents, *context.siblings, *context.seen)}
+    return replace(candidate, step=step.step, parents=tuple(p for p in candidate.parents if p in visible))
 
 
 def _step(runtime: Runtime, number: int) -> Step:

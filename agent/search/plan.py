@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 from random import Random
 
 from agent.proposers.base import Judged
@@ -76,25 +77,15 @@ def choose(graph: SearchGraph, settings: RunSettings, step: int, proposer: str) 
 
 
 def repairable(graph: SearchGraph, settings: RunSettings, step: int, proposer: str) -> Judged | None:
-    """A broken candidate worth a repair: the last step brought nothing correct, and it was not tried too often."""
+    """A broken candidate worth a repair: the last step brought nothing correct, and not too many repairs came before it."""
     last = graph.of_step(step - 1)
-    if any(is_correct(n.evaluation) for n in last):
+    tried = len(list(takewhile(lambda s: s.phase == "debug", reversed(graph.steps))))
+    if tried >= settings.debug_tries or any(is_correct(n.evaluation) for n in last):
         return None
     for node in last:
-        tried = repairs(graph, node)
-        spent = ("debug", (node.candidate.id,), proposer) in graph.spent
-        if is_broken(node.evaluation) and tried < settings.debug_tries and not spent:
+        if is_broken(node.evaluation) and ("debug", (node.candidate.id,), proposer) not in graph.spent:
             return node
     return None
-
-
-def repairs(graph: SearchGraph, node: Judged) -> int:
-    """How many repairs in a row led to this candidate."""
-    count = 0
-    while node.candidate.phase == "debug" and node.candidate.parents and node.candidate.parents[0] in graph.nodes:
-        count += 1
-        node = graph.nodes[node.candidate.parents[0]]
-    return count
 
 
 def improve(graph: SearchGraph, settings: RunSettings, step: int, proposer: str) -> Choice | None:

@@ -51,7 +51,9 @@ def log(path: Path | None, line: str) -> None:
             file.write(f"{line}\n".encode())
 
 
-def evaluation(candidate_id: str, ratio: float, status: Status = "correct", spread: float = 0.01, **more: object) -> Evaluation:
+def evaluation(
+    candidate_id: str, ratio: float, status: Status = "correct", spread: float = 0.01, **more: object
+) -> Evaluation:
     """A verdict with that speedup."""
     if status != "correct":
         return Evaluation(candidate_id, TARGET.name, status, 0.0, message=f"{status} here", **more)  # type: ignore[arg-type]
@@ -135,7 +137,18 @@ class ToyProposer:
                 x = sum(value_of(p.candidate.source) for p in context.parents) / len(context.parents)
             else:
                 x = value_of(context.parents[0].candidate.source) + random.uniform(-1, 1)
-            out.append(Candidate(id=i, language="cpp", source=f"# x = {x}", proposer=self.name, note=f"x = {x:.3f}"))
+            out.append(
+                Candidate(
+                    id=i,
+                    language="cpp",
+                    source=f"# x = {x}",
+                    proposer=self.name,
+                    parents=tuple(p.candidate.id for p in context.parents),
+                    phase=context.phase,
+                    chunk_ids=tuple(p.chunk_id for p in context.passages),
+                    note=f"x = {x:.3f}",
+                )
+            )
         return out
 
 
@@ -147,7 +160,9 @@ class ToyRetriever:
 
     def retrieve(self, query: Query, k: int = 12) -> list[Passage]:
         self.queries.append(query)
-        return [Passage("chunk-1", "guide.md", "guidance", "A guide", "guide.md#1", f"about {query.diagnosis}", 1.0)][:k]
+        return [Passage("chunk-1", "guide.md", "guidance", "A guide", "guide.md#1", f"about {query.diagnosis}", 1.0)][
+            :k
+        ]
 
 
 def main() -> None:
