@@ -7,7 +7,7 @@ for was decided and recorded by the ``reflect`` before it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
@@ -20,10 +20,16 @@ RuntimeOf = Callable[[str], Runtime]
 """Run id → what the nodes of that run work with."""
 
 
-def build(
-    runtime_of: RuntimeOf, begin: Callable[[StudioInput], RunState] | None = None
-) -> StateGraph[Any, Any, Any, Any]:
-    """The uncompiled graph. ``begin``, where given, is a first node that makes a run out of a :class:`StudioInput`."""
+class Begin(Protocol):
+    """A first node that makes a run out of what a person typed in."""
+
+    def __call__(self, state: StudioInput) -> RunState:
+        """The state at step 0 of a new run."""
+        ...
+
+
+def build(runtime_of: RuntimeOf, begin: Begin | None = None) -> StateGraph[Any, Any, Any, Any]:
+    """The uncompiled graph, which starts from a state with ``run_id`` and ``step``, or with ``begin`` from a :class:`StudioInput`."""
 
     def retrieve(state: RunState) -> RunState:
         return steps.retrieve(runtime_of(state["run_id"]), state["step"])
@@ -59,7 +65,7 @@ def build(
     if begin is None:
         graph.add_edge(START, "retrieve")
     else:
-        graph.add_node("begin", lambda state: begin(state), input_schema=StudioInput)
+        graph.add_node("begin", begin, input_schema=StudioInput)
         graph.add_edge(START, "begin")
         graph.add_edge("begin", "retrieve")
     graph.add_edge("retrieve", "synthesize_prompt")

@@ -128,7 +128,7 @@ class Runtime:
         if verdict.status == "infrastructure":  # never the candidate's failure: once more, then on the record as such
             verdict = self.judge.evaluate(candidate)
         self.clock.judging += time.perf_counter() - begin
-        if not self._told and self.judge.baselines:
+        if not self._told and (self.judge.baselines or not self.run.target.present):
             self._told = True
             self.on_event(JudgeReady(self.run.id, dict(self.judge.baselines), time.perf_counter() - begin))
         return verdict

@@ -239,7 +239,7 @@ def _query(runtime: Runtime, step: Step) -> Query:
 
 
 def _filed(candidate: Candidate, step: Step, context: Context) -> Candidate:
-    """The candidate as recorded. Phase and parents are its proposer's word (an improvement may turn out a fresh draft), as far as it saw them."""
+    """The candidate as recorded. Phase and parents are its proposer's word: what was asked as an improvement may come back a draft."""
     visible = {j.candidate.id for j in (*context.parents, *context.siblings, *context.seen)}
     return replace(candidate, step=step.step, parents=tuple(p for p in candidate.parents if p in visible))
 

@@ -16,14 +16,14 @@ from knowledge.runs.store import RunStore
 _runtimes: dict[str, Runtime] = {}
 
 
-def begin(given: StudioInput) -> RunState:
+def begin(state: StudioInput) -> RunState:
     """Make a run out of what was typed in."""
     from evaluators import targets
     from evaluators.spec import load
 
-    settings = RunSettings.from_dict(given.get("settings") or {})
-    target = targets.load(given.get("target") or "auto")
-    spec = load(given["spec"], profile=target.kind)
+    settings = RunSettings.from_dict(state.get("settings") or {})
+    target = targets.load(state.get("target") or "auto")
+    spec = load(state["spec"], profile=target.kind)
     store = assemble.open_store(settings)
     operators, patterns = assemble.facts(spec)
     run = store.create_run(new_run_id(spec.name), spec, target, settings.to_dict(), operators, patterns)
