@@ -7,9 +7,7 @@ fresh one forked from a clean interpreter (``zygote``); this process runs no ten
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -17,11 +15,13 @@ from typing import Any
 from evaluators import languages
 from evaluators.candidate import Candidate
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing
+from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.diagnose import diagnose
 from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
-from evaluators.judge.session import Session
+from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
+from evaluators.judge.transport import usable_ipc
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from evaluators.verdict import Evaluation, Roofline, Timing
@@ -46,6 +46,7 @@ class Judge:
         self.reference: Reference | None = None
         self.zygote: Server | None = None
         self.folder: Any = None
+        self.absent: Absent | None = None
         self.environment: dict[str, str] = {}
         self._work: Any = None
 
@@ -71,6 +72,9 @@ class Judge:
         if self.reference is not None:
             self.reference.close()
             self.reference = None
+        if self.absent is not None:
+            self.absent.close()
+            self.absent = None
         if self.folder is not None:
             self.folder.cleanup()
             self.folder = None
@@ -80,10 +84,10 @@ class Judge:
         phases: dict[str, float] = {}
         base = Evaluation(candidate.id, self.target.name, "infrastructure", 0.0)
         try:
-            with _phase(phases, "check"):
+            with phase(phases, "check"):
                 language = languages.get(candidate.language)
                 review = language.check(candidate.source)
-            with _phase(phases, "compile"):
+            with phase(phases, "compile"):
                 build = language.build(candidate.source, self.target)
         except SourceRejected as error:
             return self._close(replace(base, status="source_rejected", message=str(error)), phases)
@@ -100,13 +104,12 @@ class Judge:
             },
         )
         if not self.target.present:
-            from evaluators.judge.absent import evaluate_absent
-
             return self._close(evaluate_absent(self, candidate, build, base, phases), phases)
         try:
             self._start(phases)
             assert self.reference is not None
-            with Session(self, build, phases) as session:
+            assert self.zygote is not None
+            with Session(self, build, self.zygote, self.reference, self.settings, self.device) as session:
                 return self._close(self._judge(session, base, timed, phases), phases)
         except JudgeError as error:
             self.close()
@@ -121,17 +124,17 @@ class Judge:
     def _judge(self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float]) -> Evaluation:
         base = replace(base, isolation=session.isolation)
         try:
-            with _phase(phases, "load"):
+            with phase(phases, "load"):
                 session.load()
                 base = replace(base, isolation=session.isolation)
-            with _phase(phases, "correctness"):
+            with phase(phases, "correctness"):
                 accuracy = session.correctness(_POISONS)
             base = replace(base, accuracy=accuracy, resources=session.resources(dict(base.resources)))
             if not timed:
                 return replace(base, status="correct", message="correct; not timed")
-            with _phase(phases, "baselines"):
+            with phase(phases, "baselines"):
                 session.prepare_timing()
-            with _phase(phases, "timing"):
+            with phase(phases, "timing"):
                 measured, notes = session.timing()
         except Failed as failure:
             partial = session.accuracy if session.accuracy is not None else base.accuracy
@@ -172,40 +175,27 @@ class Judge:
 
     def _start(self, phases: dict[str, float]) -> None:
         """Start what is not running: the zygote, the reference."""
-        import tempfile
-
-        from evaluators.judge.transport import usable_ipc
-
         if self.zygote is None:
-            with _phase(phases, "start"):
+            with phase(phases, "start"):
                 self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
                 preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
                 self.zygote = Server(
                     "evaluators.judge.zygote", preload, environment(self.folder.name, self.threads), self.folder.name
                 )
         if self.reference is None:
-            with _phase(phases, "reference"):
+            with phase(phases, "reference"):
                 ipc = self.device == "cuda" and usable_ipc()
                 self.reference = Reference(self.spec, self.target, self.settings, self.device, self.threads, ipc)
                 self.environment = {
                     **self.reference.environment, "threads": str(self.threads), "transport": "device IPC" if ipc else "host memory",
                 }  # fmt: skip
 
-    def limits(self) -> dict[str, Any]:
-        """Limits of a worker on this judge's device."""
+    def limits(self, device: str) -> dict[str, Any]:
+        """Limits of a worker on ``device``."""
         memory = self.settings.memory_bytes
         return {
-            "memory_bytes": memory if self.device == "cpu" else 0,
-            "resident_bytes": memory if self.device == "cpu" else 4 * memory,
+            "memory_bytes": memory if device == "cpu" else 0,
+            "resident_bytes": memory if device == "cpu" else 4 * memory,
             "processes": self.settings.processes,
-            "namespaces": self.settings.namespaces and self.device == "cpu",
+            "namespaces": self.settings.namespaces and device == "cpu",
         }
-
-
-@contextmanager
-def _phase(phases: dict[str, float], name: str) -> Iterator[None]:
-    begin = time.perf_counter()
-    try:
-        yield
-    finally:
-        phases[name] = phases.get(name, 0.0) + time.perf_counter() - begin

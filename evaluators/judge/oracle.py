@@ -18,6 +18,7 @@ from evaluators.errors import EvaluatorError, JudgeError
 from evaluators.judge import batch, cases, wire, wire_host
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.isolation import die_with_parent
+from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model, constructor_arguments
 
@@ -76,6 +77,12 @@ class Oracle:
             blocks.append({"bytes": wire.nbytes(tensor), "fd": number})
             about.append({"name": name, "block": number, **wire.describe(tensor)})
         return {"parameters": about, "blocks": blocks}, fds
+
+    def describe(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Tree and views of the arguments, without making their data."""
+        tensors: list[Any] = []
+        tree = wire.flatten(list(make_inputs(self.spec, 0, "meta", self.dims)), tensors)
+        return {"tree": tree, "inputs": [wire.describe(t) for t in tensors]}, []
 
     def case(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Describe case ``case`` (made on first use): tree, views, blocks. Inputs are restored and output blocks poisoned."""

@@ -200,7 +200,7 @@ class Worker:
             now = time.monotonic()
             if now >= deadline:
                 raise Failed("timeout", f"no answer to {message['op']!r} within {timeout:g} s{self._said()}")
-            waiting = [self.channel, self.zygote.channel, *([self.output] if self.output >= 0 else [])]
+            waiting: list[Any] = [self.channel, self.zygote.channel, *([self.output] if self.output >= 0 else [])]
             ready, _, _ = select.select(waiting, [], [], min(_POLL_S, deadline - now))
             if self.channel in ready:
                 try:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from evaluators.judge import timing
-from evaluators.judge.processes import Failed, Worker
+from evaluators.judge.processes import Failed, Server, Worker
+from evaluators.judge.reference import Reference
+from evaluators.judge.settings import JudgeSettings
 from evaluators.languages.base import Build
 from evaluators.languages.cpp import LIBRARY_VARIABLE
 from evaluators.verdict import Accuracy, Timing
@@ -20,20 +26,25 @@ if TYPE_CHECKING:
 class Session:
     """A fresh worker for one built candidate, and what was found so far."""
 
-    def __init__(self, judge: Judge, build: Build, phases: dict[str, float]) -> None:
-        assert judge.zygote is not None
-        assert judge.reference is not None
-        self.judge, self.build, self.phases = judge, build, phases
-        self.reference = judge.reference
-        self.settings = judge.settings
-        self.worker = Worker(judge.zygote, judge.limits(), {LIBRARY_VARIABLE: build.native or ""})
+    def __init__(
+        self,
+        judge: Judge,
+        build: Build,
+        zygote: Server,
+        reference: Reference,
+        settings: JudgeSettings,
+        device: str,
+        interpreter: bool = False,
+    ) -> None:
+        self.judge, self.build, self.reference, self.settings = judge, build, reference, settings
+        self.device, self.interpreter = device, interpreter
+        self.worker = Worker(zygote, judge.limits(device), {LIBRARY_VARIABLE: build.native or ""})
         self.isolation = ""
         self.accuracy: Accuracy | None = None
         self.seed = secrets.randbits(40)
-        self.sets = judge.settings.seeds
+        self.sets = settings.seeds
         self.missing: list[str] = []
         self.inputs_may_change = False
-        self.call_s = 0.0
 
     def __enter__(self) -> Session:
         return self
@@ -52,9 +63,9 @@ class Session:
         try:
             reply = self.worker.ask(
                 {
-                    "op": "load", "source": self.build.source, "device": self.judge.device, "threads": self.judge.threads,
+                    "op": "load", "source": self.build.source, "device": self.device, "threads": self.judge.threads,
                     "flush_bytes": self.reference.flush_bytes, "precision": spec.precision, "dtype": spec.dtype, "mode": spec.mode,
-                    "seed": self.seed, "arguments": self.reference.arguments, "keywords": self.reference.keywords,
+                    "seed": self.seed, "interpreter": self.interpreter, "arguments": self.reference.arguments, "keywords": self.reference.keywords,
                     "parameters": about["parameters"], "blocks": about["blocks"],
                 },
                 self.settings.load_s, fds,
@@ -112,7 +123,7 @@ class Session:
 
     def resources(self, known: dict[str, Any]) -> dict[str, Any]:
         """Compilation's report plus, on a GPU, registers, spills and shared memory of the kernels that ran."""
-        if self.judge.device == "cuda":
+        if self.device == "cuda":
             kernels = self.worker.ask({"op": "resources"}, 30.0)["kernels"]
             if isinstance(kernels, list):
                 known["kernels"] = kernels[:32]
@@ -125,7 +136,7 @@ class Session:
         self.reference.pause()
 
     def _batch_ms(self) -> float:
-        return self.settings.batch_ms_gpu if self.judge.device == "cuda" else self.settings.batch_ms_cpu
+        return self.settings.batch_ms_gpu if self.device == "cuda" else self.settings.batch_ms_cpu
 
     def _side(self) -> timing.Side:
         def run(calls: int, offset: int, empty: bool) -> float | None:
@@ -141,7 +152,7 @@ class Session:
     def timing(self) -> tuple[Timing, list[str]]:
         """Alternate with the stronger baseline; every batch's last outputs are checked."""
         chosen = self.reference.choose(self._batch_ms(), self.sets)
-        flushed = self.judge.device == "cuda" and self.reference.flush_bytes > 0
+        flushed = self.device == "cuda" and self.reference.flush_bytes > 0
         ours, theirs = self._side(), self.reference.side(chosen.stronger, self.sets)
         our_ms = ours.calibrate(self._batch_ms(), flushed)
         their_ms = theirs.calibrate(self._batch_ms(), flushed)
@@ -196,10 +207,18 @@ class Session:
         self.reference.pause()
 
 
+@contextmanager
+def phase(phases: dict[str, float], name: str) -> Iterator[None]:
+    """Add the seconds spent inside to ``phases[name]``."""
+    begin = time.perf_counter()
+    try:
+        yield
+    finally:
+        phases[name] = phases.get(name, 0.0) + time.perf_counter() - begin
+
+
 def close_all(fds: list[int]) -> None:
     """Close descriptors that were received and handed on."""
-    import os
-
     for fd in fds:
         os.close(fd)
 

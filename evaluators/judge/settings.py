@@ -24,7 +24,10 @@ class JudgeSettings:
     load_s: float = 60.0
     run_s: float = 60.0
     """Limit of one call of the candidate (its first on a GPU includes just-in-time compilation)."""
-    interpreter_s: float = 90.0
+    interpreter_s: float = 60.0
+    """Limit of one call in Triton's interpreter."""
+    ahead_s: float = 90.0
+    """Limit of compiling all of a candidate's kernels for an absent device."""
     memory_bytes: int = 8 << 30
     """What a worker on the CPU may map beyond its start; on a GPU, its host memory."""
     processes: int = 256

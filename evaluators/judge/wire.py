@@ -67,7 +67,8 @@ def extent(tensor: Any) -> int:
     """Elements between the first and the last element of a strided tensor, inclusive."""
     if tensor.numel() == 0:
         return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    span: int = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return span + 1
 
 
 def describe(tensor: Any) -> dict[str, Any]:

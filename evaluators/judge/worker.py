@@ -48,6 +48,10 @@ class Worker:
             self.flush = batch.Flush(message["flush_bytes"]) if message["flush_bytes"] else None
         if message["precision"] == "ieee":
             torch.backends.cudnn.allow_tf32 = False
+        if message["interpreter"]:
+            from evaluators.languages.triton_interpreter import repair
+
+            repair()
         blocks = wire.attach(message["blocks"], fds)
         self.module = import_text(message["source"])
         args = wire.rebuild(message["arguments"], [])

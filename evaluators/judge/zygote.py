@@ -35,7 +35,8 @@ def main(fd: int, preload: list[str]) -> None:
     live: set[int] = set()
     channel.send({"op": "ready"})
     while True:
-        ready, _, _ = select.select([channel, wake_r], [], [])
+        waiting: list[Any] = [channel, wake_r]
+        ready, _, _ = select.select(waiting, [], [])
         if wake_r in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake_r, 4096)

@@ -1,8 +1,9 @@
 """C++ for the CPU: literal SOURCES compiled with plain g++ and loaded with ctypes.
 
 A candidate is a Python module that defines ``SOURCES = {"kernel.cpp": "…"}`` as a literal, ``ModelNew``, and closes with the text in
-:data:`LOADER`, which defines ``_native()`` returning a ``ctypes.CDLL`` and ``_address(tensor)`` for pointer arguments. The judge reads SOURCES from the syntax tree, compiles
-them without executing anything, and tells the loader where the library lies; outside the judge the loader compiles by itself.
+:data:`LOADER`, which defines ``_native()`` returning a ``ctypes.CDLL`` and ``_address(tensor)`` for pointer arguments. The judge reads
+SOURCES from the syntax tree, compiles them without executing anything, and tells the loader where the library lies; outside the
+judge the loader compiles by itself.
 """
 
 from __future__ import annotations

@@ -1,0 +1,213 @@
+"""Judging for a device that is not here: numerics in Triton's interpreter on the CPU, compilation for the target, no timing.
+
+Numerics run at the spec's own sizes where they are small, else at shrunken dims; a kernel specialised for its full shape is then tried at
+full size, within a time limit.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from evaluators.candidate import Candidate
+from evaluators.errors import JudgeError, SpecError
+from evaluators.judge.processes import Failed, Server, Worker, environment
+from evaluators.judge.reference import Reference
+from evaluators.judge.session import Session, phase
+from evaluators.judge.settings import JudgeSettings
+from evaluators.languages.base import Build
+from evaluators.spec.inputs import make_inputs, resolve_dims
+from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.target import Target
+from evaluators.verdict import Accuracy, Evaluation
+
+if TYPE_CHECKING:
+    from evaluators.judge.judge import Judge
+
+SMALL = 1 << 17
+"""Input elements up to which numerics run at full size at once."""
+LARGEST = 1 << 23
+"""Input elements beyond which the interpreter is not tried."""
+
+
+class Absent:
+    """The processes that check candidates for an absent device: two zygotes and a reference on the CPU, kept for a judge's life."""
+
+    def __init__(self, spec: KernelSpec, target: Target, settings: JudgeSettings, threads: int) -> None:
+        self.spec, self.target, self.settings, self.threads = spec, target, settings, threads
+        self.folder = tempfile.TemporaryDirectory(prefix="absent-")
+        self.servers: dict[str, Server] = {}
+        self.references: dict[str, Reference] = {}
+        self.full: dict[str, Any] | None = None
+
+    def zygote(self, name: str) -> Server:
+        """The zygote for compiling (``ahead``) or for interpreting (``interpreter``)."""
+        if name not in self.servers:
+            extra = {"TRITON_INTERPRET": "1"} if name == "interpreter" else {"TRITON_DEFAULT_FP_FUSION": "1"}
+            place = tempfile.mkdtemp(dir=self.folder.name)
+            env = environment(place, self.threads, extra)
+            self.servers[name] = Server("evaluators.judge.zygote", ["numpy", "triton"], env, place)
+        return self.servers[name]
+
+    def reference(self, dims: Mapping[str, int] | None) -> Reference:
+        """A reference on the CPU at ``dims``."""
+        key = repr(dims)
+        if key not in self.references:
+            chosen = dict(dims) if dims else None
+            self.references[key] = Reference(
+                self.spec, self.target, self.settings, "cpu", self.threads, ipc=False, dims=chosen
+            )
+        return self.references[key]
+
+    def describe(self) -> dict[str, Any]:
+        """Constructor arguments and inputs at full size, without data."""
+        if self.full is None:
+            self.full, _ = self.reference(None).ask({"op": "describe"})
+        return self.full
+
+    def close(self) -> None:
+        """End all processes."""
+        for server in self.servers.values():
+            server.close()
+        for reference in self.references.values():
+            reference.close()
+        self.folder.cleanup()
+
+
+def evaluate_absent(
+    judge: Judge, candidate: Candidate, build: Build, base: Evaluation, phases: dict[str, float]
+) -> Evaluation:
+    """Compile and check a candidate without its device; status ``checked`` at best, fitness 0."""
+    if candidate.language != "triton":
+        return replace(
+            base,
+            message=f"{judge.target.name} is not on this machine, and {candidate.language} candidates can only be judged on their device",
+        )
+    if judge.absent is None:
+        judge.absent = Absent(judge.spec, judge.target, judge.settings, judge.threads)
+    absent = judge.absent
+    try:
+        with phase(phases, "compile"):
+            kernels = compile_for(absent, judge, build)
+        base = replace(base, resources={**base.resources, "kernels": kernels})
+        if not kernels:
+            return replace(base, status="source_rejected", message="forward launches no Triton kernel")
+        over = [k for k in kernels if k["shared_bytes"] > judge.target.shared_memory_bytes > 0]
+        if over:
+            need, have = over[0]["shared_bytes"], judge.target.shared_memory_bytes
+            return replace(
+                base,
+                status="compile_error",
+                message=f"kernel {over[0]['name']} needs {need} bytes of shared memory; {judge.target.name} has {have}",
+            )
+        with phase(phases, "correctness"):
+            accuracy, how, isolation = numerics(absent, judge, build, phases)
+    except Failed as failure:
+        return replace(base, status=failure.status, message=failure.message)  # type: ignore[arg-type]
+    except JudgeError as error:
+        judge.close()
+        return replace(base, message=str(error))
+    toolchain = f"compiled for {judge.target.architecture}"
+    return replace(
+        base, status="checked", accuracy=accuracy, isolation=isolation,
+        message=f"{judge.target.name} is not on this machine: {toolchain}, {how}; nothing was timed",
+    )  # fmt: skip
+
+
+def compile_for(absent: Absent, judge: Judge, build: Build) -> list[dict[str, Any]]:
+    """Compile every launch for the target; the kernels' resources. Raises :class:`Failed`."""
+    target, spec = judge.target, judge.spec
+    named = dict(target.toolchain.get("triton") or {})
+    if not {"backend", "arch"} <= set(named):
+        raise JudgeError(f"target {target.name}: its file names no Triton backend (toolchain: triton: backend, arch)")
+    about = absent.describe()
+    reference = absent.reference(None)
+    worker = Worker(absent.zygote("ahead"), judge.limits("cpu"), {})
+    try:
+        reply = worker.ask(
+            {
+                "op": "check_ahead", "source": build.source, "arguments": reference.arguments, "keywords": reference.keywords,
+                "dtype": spec.dtype, "mode": spec.mode, "tree": about["tree"], "inputs": about["inputs"],
+                "target": {
+                    "backend": named["backend"], "arch": named["arch"], "warp_size": target.warp_size,
+                    "compute_units": target.compute_units, "shared_bytes": target.shared_memory_bytes,
+                },
+            },
+            judge.settings.ahead_s,
+        )  # fmt: skip
+    except Failed as failure:
+        raise Failed(
+            "compile_error" if failure.status == "timeout" else failure.status,
+            f"compiling for {target.architecture}: {failure.message}",
+        ) from None
+    finally:
+        worker.close()
+    kernels = reply.get("kernels")
+    return kernels if isinstance(kernels, list) else []
+
+
+def numerics(absent: Absent, judge: Judge, build: Build, phases: dict[str, float]) -> tuple[Accuracy | None, str, str]:
+    """Check numerics in the interpreter: accuracy, how it was done in words, and the isolation. Raises :class:`Failed`."""
+    full = elements(judge.spec, None)
+    dims = shrink(judge.spec)
+    attempts: list[dict[str, int] | None] = [None] if full <= SMALL or dims is None else [dims, None]
+    failure: Failed | None = None
+    for attempt in attempts:
+        if attempt is None and full > LARGEST:
+            break
+        try:
+            found, isolation = _interpret(absent, judge, build, attempt, phases)
+        except Failed as error:
+            if attempt is not None and error.status in ("crash", "wrong_shape", "load_error"):
+                failure = error  # perhaps only because the kernel is specialised for its full shape
+                continue
+            if attempt is None and error.status == "timeout":
+                break
+            raise
+        sizes = "at full size" if attempt is None else "at " + ", ".join(f"{k}={v}" for k, v in attempt.items())
+        return found, f"numerics checked in Triton's interpreter {sizes} ({found.seeds} seeds)", isolation
+    if failure is not None and full <= LARGEST:
+        raise failure
+    return None, "numerics NOT checked (too large for the interpreter, and the kernel takes no smaller shape)", ""
+
+
+def _interpret(
+    absent: Absent, judge: Judge, build: Build, dims: dict[str, int] | None, phases: dict[str, float]
+) -> tuple[Accuracy, str]:
+    settings = replace(judge.settings, seeds=2, run_s=judge.settings.interpreter_s)
+    reference = absent.reference(dims)
+    with Session(judge, build, absent.zygote("interpreter"), reference, settings, "cpu", interpreter=True) as session:
+        session.load()
+        return session.correctness((0xFF,)), session.isolation
+
+
+def elements(spec: KernelSpec, dims: Mapping[str, int] | None) -> int:
+    """Elements of all inputs together at ``dims``."""
+    import torch
+
+    return sum(t.numel() for t in make_inputs(spec, 0, "meta", dims) if isinstance(t, torch.Tensor))
+
+
+def shrink(spec: KernelSpec) -> dict[str, int] | None:
+    """Dims at which the inputs are small: the largest dims halved in turn, never below their declared range.
+
+    ``None`` where the spec has no dims or none of them can shrink.
+    """
+    values = resolve_dims(spec)
+    if not values:
+        return None
+    start = dict(values)
+    while elements(spec, values) > SMALL:
+        movable = {k: v for k, v in values.items() if v // 2 >= max(spec.dims[k].low, 4)}
+        if not movable:
+            break
+        name = max(movable, key=lambda k: movable[k])
+        smaller = {**values, name: values[name] // 2}
+        try:
+            elements(spec, smaller)
+        except SpecError:
+            break
+        values = smaller
+    return values if values != start else None
