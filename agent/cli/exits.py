@@ -34,6 +34,8 @@ _CODES = {
     "RunNotFound": USAGE,
     "CandidateNotFoundError": USAGE,
     "SettingsError": USAGE,
+    "ArmsError": USAGE,
+    "EmptyStoreError": MISSING,
     "StoreUnavailableError": MISSING,
     "ToolMissing": MISSING,
     "EmbeddingModelError": MISSING,

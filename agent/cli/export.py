@@ -26,7 +26,10 @@ def export(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
 ) -> None:
-    """The best kernel as one self-contained Python module that defines ModelNew and imports nothing of this program."""
+    """The best kernel of a run as a Python module.
+
+    The module defines ModelNew and imports nothing of this program.
+    """
     from agent.report import load, module
     from knowledge.runs.store import RunStore
 

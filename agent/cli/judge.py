@@ -37,11 +37,17 @@ def judge(
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole verdict as JSON on stdout.")] = False,
 ) -> None:
-    """Is this kernel right, and how fast? Needs no run and no proposer. Exits 4 where it is not correct."""
+    """Is this kernel right, and how fast?
+
+    Needs no run and no proposer. Exits 4 where it is not correct."""
     from agent.cli.console import print_json, stdout
     from agent.cli.reading import read_kernel
+    from agent.cli.session import require_tools
 
-    read_kernel(candidate)
+    source = read_kernel(candidate)
+    from evaluators.languages import guess
+
+    require_tools([guess(source)])
     from evaluators.judge.alone import judge_file
 
     verdict: Evaluation = judge_file(candidate, reference, target, timed=timed, dtype=dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.cli.exits import CommandError
+from agent.cli.exits import USAGE, CommandError, one_line
 
 if TYPE_CHECKING:
     from retrieval.passage import Passage
@@ -34,29 +35,39 @@ def ingest(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change; write nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Load documents into the knowledge base. Unchanged content costs nothing and is never stored twice."""
+    """Load documents into the knowledge base.
+
+    Unchanged content costs nothing and is never stored twice. What cannot be read is named and skipped, and the exit code is 2.
+    """
     _check_kinds([kind] if kind else [])
     for path in paths or []:
         if not path.exists():
             raise CommandError(f"{path}: no such file or folder")
-    from agent.cli.console import print_json, stderr, stdout
-    from knowledge.corpus import default_paths
+    _check_family(target)
+    from agent.cli.console import Activity, print_json, stderr, stdout
     from knowledge.ingest import ingest as load
     from knowledge.store import KnowledgeStore
 
     store = KnowledgeStore.open()
-    console = stderr()
-    with console.status("reading") if console.is_terminal else _silence() as status:
+    with Activity(stderr(), "reading") as activity:
 
-        def progress(*about: object) -> None:
-            if status is not None:
-                status.update(" ".join(str(a) for a in about))
+        def progress(done: int, total: int, document: str) -> None:
+            activity.doing(f"{done} of {total}: {document}")
 
-        summary = load(paths or default_paths(), store, target=target, kind=kind, progress=progress, dry_run=dry_run)
+        summary = load(paths, store, target=target, kind=kind, progress=progress, dry_run=dry_run)
     if as_json:
-        print_json(asdict(summary))
+        print_json(asdict(summary) | {"dry_run": dry_run})
     else:
-        stdout().print(f"{'would be: ' if dry_run else ''}{summary}", markup=False)
+        verb = "would store" if dry_run else "stored"
+        changes = f"{summary.replaced} of them replaced, {summary.removed} removed, {summary.unchanged} unchanged"
+        stdout().print(
+            f"{verb} {summary.documents} documents as {summary.chunks} chunks; {changes} ({summary.seconds:.1f} s)",
+            soft_wrap=True,
+        )
+    for skipped in summary.skipped:
+        print(f"error: skipped {one_line(skipped.reason)}", file=sys.stderr)
+    if summary.skipped:
+        raise typer.Exit(USAGE)
 
 
 def search(
@@ -71,20 +82,22 @@ def search(
     full: Annotated[bool, typer.Option("--full", help="Whole passages instead of their beginnings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Ask the knowledge base: ranked passages, each with its source and why it ranked."""
+    """Ask the knowledge base.
+
+    Shows ranked passages, each with its source and why it ranked.
+    """
     if not query.strip():
         raise CommandError("the query is empty; say what to look for")
     _check_kinds(kind or [])
     families: tuple[str, ...] = ()
     if target is not None:
-        import evaluators.targets as catalogue
+        from evaluators import targets
 
-        families = catalogue.load(target).families
-    from retrieval.retrieve import Retriever
-
+        families = targets.load(target).families
     from agent.cli.console import print_json, stdout
     from knowledge.store import KnowledgeStore
     from retrieval.passage import Query
+    from retrieval.retrieve import Retriever
 
     question = Query(text=query, families=families, languages=(language,) if language else (), kinds=tuple(kind or ()))
     found = Retriever(KnowledgeStore.open()).retrieve(question, k=k)
@@ -125,7 +138,12 @@ def _check_kinds(kinds: list[str]) -> None:
             raise CommandError(f"unknown kind {kind!r}; it is one of {', '.join(KINDS)}")
 
 
-def _silence() -> object:
-    from contextlib import nullcontext
+def _check_family(name: str | None) -> None:
+    """Refuse a target or family no target belongs to: nothing would ever find the documents."""
+    if name is None:
+        return
+    from evaluators import targets
 
-    return nullcontext()
+    known = {f for t in targets.names() for f in targets.load(t).families} | {"any"}
+    if name not in known:
+        raise CommandError(f"unknown target or family {name!r}; known are {', '.join(sorted(known))}")

@@ -45,7 +45,10 @@ class Live:
     def say(self, line: str) -> None:
         """A line of rich markup that stays."""
         if not self.quiet:
-            self.console.print(line, soft_wrap=not self.console.is_terminal)
+            if self.console.is_terminal:
+                self.console.print(line, no_wrap=True, overflow="ellipsis")
+            else:
+                self.console.print(line, soft_wrap=True)
 
     def doing(self, what: str) -> None:
         """What is going on now; shown on a terminal only, with the best so far and the time spent."""

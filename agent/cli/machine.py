@@ -21,9 +21,9 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False) -> None:
-    """What this machine offers, what is missing, and the command that fixes it.
+    """What this machine offers, and what is missing.
 
-    Exits 0 when the basic path works (C++ kernels for this CPU), 3 when it does not.
+    Names the command that fixes what is missing. Exits 0 when the basic path works (C++ kernels for this CPU), 3 when it does not.
     """
     from agent.doctor import examine, healthy
 
@@ -63,8 +63,8 @@ def _print_checks(checks: list[Check]) -> None:
 
 
 def targets(as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False) -> None:
-    """The accelerators a kernel can be written for, and which of them this machine has."""
-    import evaluators.targets as catalogue
+    """The accelerators kernels can be written for."""
+    from evaluators import targets as catalogue
 
     found = [catalogue.load(name) for name in catalogue.names()]
     if as_json:
@@ -95,7 +95,10 @@ def specs(
     profile: Annotated[Profile, typer.Option(help="Sizes for two CPU cores or for a GPU.")] = Profile.cpu,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """The specs that ship, by suite. Any of these names goes to `optimize`."""
+    """The specs that ship, by suite.
+
+    Any of these names goes to `optimize`.
+    """
     from evaluators.spec import suites
     from evaluators.spec.shapes import shape
 

@@ -72,16 +72,21 @@ def optimize(
     as_json: JSON = False,
     quiet: QUIET = False,
 ) -> None:
-    """Search for a kernel that computes SPEC correctly and faster than PyTorch eager and torch.compile.
+    """Search for a correct kernel that is faster than PyTorch.
 
-    Writes the best kernel and a report into the run's folder. Exits 0 where a correct kernel was found (the recommendation may
-    still be to keep PyTorch), 4 where none was.
+    The baseline is the stronger of PyTorch eager and torch.compile. Writes the best kernel and a report into the run's
+    folder. Exits 0 where a correct kernel was found (the recommendation may still be to keep PyTorch), 4 where none was.
     """
-    from agent.cli.reading import language_of, read_kernel
+    from agent.cli.reading import read_kernel
     from agent.cli.session import prepare, search
     from agent.settings import RunSettings
 
     start = read_kernel(start_from) if start_from else None
+    start_language = None
+    if start is not None:
+        from evaluators.languages import guess
+
+        start_language = guess(start)
     settings = RunSettings(
         evaluations=evaluations,
         seconds=seconds,
@@ -92,7 +97,7 @@ def optimize(
         model=model,
         languages=tuple(language or ()),
         start_from=start,
-        start_language=language_of(start) if start else None,
+        start_language=start_language,
         seed=seed,
     )
     job = prepare(spec, target, dtype, profile.value if profile else None, settings)

@@ -27,17 +27,3 @@ def read_kernel(path: Path) -> str:
             f"{path}: defines no class ModelNew; a kernel file is a module with `class ModelNew(torch.nn.Module)`"
         )
     return source
-
-
-def language_of(source: str) -> str:
-    """The language a kernel file is written in, from what it holds: native SOURCES by suffix, else a Triton import."""
-    module = ast.parse(source)
-    for statement in module.body:
-        if isinstance(statement, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == "SOURCES" for t in statement.targets
-        ):
-            text = ast.unparse(statement.value)
-            return "cuda" if ".cu'" in text or '.cu"' in text else "cpp"
-    imports = {alias.name.split(".")[0] for s in ast.walk(module) if isinstance(s, ast.Import) for alias in s.names}
-    imports |= {(s.module or "").split(".")[0] for s in ast.walk(module) if isinstance(s, ast.ImportFrom)}
-    return "triton" if "triton" in imports else "cpp"

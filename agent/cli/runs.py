@@ -86,7 +86,10 @@ def show(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole record as JSON on stdout.")] = False,
 ) -> None:
-    """One run: its result and every candidate. Also writes its report again."""
+    """One run: its result and every candidate.
+
+    Also writes its report again.
+    """
     from agent.cli.console import print_json, stdout
     from agent.cli.exits import CommandError
     from agent.report import load, write

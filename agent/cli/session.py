@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Literal
 
 import typer
@@ -12,8 +15,6 @@ import typer
 from agent.cli.exits import MISSING, NONE_CORRECT, CommandError, Interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from agent.cli.live import Live
     from agent.report.data import RunReport
     from agent.result import RunResult
@@ -47,15 +48,35 @@ def require_endpoint() -> None:
         )
 
 
+def require_tools(languages: Iterable[str]) -> None:
+    """Raise where no candidate in these languages could be built here: better one line now than every candidate failing."""
+    missing = {name: _TOOLS[name] for name in languages if name in _TOOLS and not _TOOLS[name].found()}
+    if missing and len(missing) == len(set(languages)):
+        lacks = "; ".join(f"{name} needs {tool.name}: {tool.fix}" for name, tool in missing.items())
+        raise CommandError(f"no compiler for the target's languages: {lacks}", MISSING)
+
+
+@dataclass(frozen=True)
+class _Tool:
+    name: str
+    fix: str
+    found: Callable[[], bool]
+
+
+_TOOLS = {
+    "cpp": _Tool("g++", "apt-get install -y g++", lambda: which("g++") is not None),
+    "triton": _Tool("triton", "pip install triton", lambda: find_spec("triton") is not None),
+}
+
+
 def prepare(ref: str, target: str, dtype: str | None, profile: str | None, settings: RunSettings) -> Job:
     """Load spec, target and languages, so that what is misspelt is refused before anything is built or recorded.
 
     Raises ``evaluators.errors.SpecError``, ``TargetError`` or ``UnknownLanguage``, and CommandError where the target does not
-    take a language.
+    take a language or no compiler is here.
     """
-    import evaluators.targets as catalogue
-
     from evaluators import languages
+    from evaluators import targets as catalogue
     from evaluators.spec import load
 
     found = catalogue.load(target)
@@ -63,6 +84,7 @@ def prepare(ref: str, target: str, dtype: str | None, profile: str | None, setti
         languages.get(name)
         if name not in found.languages:
             raise CommandError(f"{found.name} takes {', '.join(found.languages)}, not {name}")
+    require_tools(settings.languages or found.languages)
     sizes: Literal["cpu", "gpu"] = "gpu" if (profile or found.kind) == "gpu" else "cpu"
     return Job(load(ref, dtype=dtype, profile=sizes), found, settings)
 
@@ -124,10 +146,23 @@ def observe(
     with Live(console, quiet=quiet) as live:
         if notice:
             live.say(f"[yellow]{notice}[/]")
-        live.doing("starting")
         try:
+            _knowledge(live)
+            live.doing("reading the spec")
             result = run(live)
         except KeyboardInterrupt as stop:
             raise Interrupted(getattr(stop, "run_id", None) or live.run_id) from None
         write(result.run_id, store, result.folder)
     return load(result.run_id, store), result.folder
+
+
+def _knowledge(live: Live) -> None:
+    """Load the corpus that ships where the knowledge base is still empty, showing how far it is: it takes a while, once."""
+    from knowledge.ingest import ingest
+    from knowledge.store import KnowledgeStore
+
+    store = KnowledgeStore.open()
+    if len(store):
+        return
+    live.say("loading the knowledge base; this is done once")
+    ingest(None, store, progress=lambda done, total, name: live.doing(f"knowledge base: {done} of {total} documents"))

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def write_batch(name: str, rows: Sequence[BatchRow], folder: Path) -> Path:
         .render(
             name=name,
             style=style(),
-            rows=[shown(r) for r in rows],
+            rows=[shown(r) | {"report": relpath(r.report, folder) if r.report else ""} for r in rows],
             targets=sorted({r.target for r in rows}),
             tiles=tiles,
             chart=markup(speedups(bars)),
@@ -127,5 +128,4 @@ def shown(row: BatchRow) -> dict[str, str]:
             row.recommendation
         ],
         "error": row.error,
-        "report": row.report,
     }

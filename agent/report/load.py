@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent.report.data import Citation, Node, RunReport
 
 if TYPE_CHECKING:
+    from evaluators.verdict import Evaluation
     from knowledge.runs.records import Run
     from knowledge.runs.store import RunStore
 
@@ -27,6 +28,7 @@ def load(run_id: str, store: RunStore) -> RunReport:
     if best is None:
         so_far = store.best_so_far(run.id)
         best = so_far.candidate_id if so_far else None
+    confirmation = store.evaluation(best, "confirm") if best else None
     costs = store.costs(run.id)
     return RunReport(
         run_id=run.id,
@@ -35,13 +37,13 @@ def load(run_id: str, store: RunStore) -> RunReport:
         status=run.status,
         nodes=nodes,
         best_id=best,
-        confirmation=store.evaluation(best, "confirm") if best else None,
+        confirmation=confirmation,
         recorded=run.recommendation,
         settings=run.settings,
         started=run.created[:19].replace("T", " "),
         seconds=_seconds(run, store),
         stop_reason=run.reason,
-        phases=_phases(run.id, store),
+        phases=_phases(run.id, store, confirmation),
         tokens=sum(c.prompt_tokens + c.completion_tokens for c in costs),
         dollars=sum(c.dollars or 0.0 for c in costs),
     )
@@ -74,7 +76,7 @@ def _seconds(run: Run, store: RunStore) -> float:
     return sum(s.seconds or 0.0 for s in store.steps(run.id))
 
 
-def _phases(run_id: str, store: RunStore) -> dict[str, float]:
+def _phases(run_id: str, store: RunStore, confirmation: Evaluation | None) -> dict[str, float]:
     """Seconds by activity, summed over steps; the judge's own phases are listed within judging."""
     steps = store.steps(run_id)
     phases = {
@@ -83,6 +85,8 @@ def _phases(run_id: str, store: RunStore) -> dict[str, float]:
         "retrieve": sum(r.seconds for r in store.retrievals(run_id)),
     }
     phases["other steps"] = max(0.0, sum(s.overhead_seconds or 0.0 for s in steps) - phases["retrieve"])
+    if confirmation is not None:
+        phases["confirm"] = sum(confirmation.phases.values())
     inner: dict[str, float] = {}
     for evaluation in store.evaluations(run_id):
         for name, seconds in evaluation.phases.items():

@@ -14,6 +14,7 @@ from agent.report.data import RunReport
 from agent.report.load import load
 from agent.report.search_charts import look, speed_per_step, tree
 from agent.report.timing_charts import roofline_chart, samples, times
+from knowledge.corpus import document_name
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -85,6 +86,7 @@ def render(report: RunReport) -> str:
             phases=list(report.phases.items()),
             total=total,
             environment=_environment(report),
+            origin=_origin(report),
         )
     )
 
@@ -137,6 +139,12 @@ def _environment(report: RunReport) -> list[tuple[str, str]]:
     if verdict and verdict.isolation:
         rows.append(("isolation", verdict.isolation))
     return [(str(k), str(v)) for k, v in rows]
+
+
+def _origin(report: RunReport) -> str:
+    """Where the spec came from: a file as documents are cited, else what the spec says of itself."""
+    origin = report.spec.origin
+    return document_name(Path(origin)) if Path(origin).is_file() else origin or report.spec.name
 
 
 def _bytes(value: int) -> str:

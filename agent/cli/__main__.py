@@ -1,0 +1,5 @@
+"""``python -m agent.cli``: the same as ``kernelevolve``."""
+
+from agent.cli import main
+
+main()
