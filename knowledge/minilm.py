@@ -8,7 +8,9 @@ The model is a 6-layer BERT encoder (Devlin et al. 2019, arXiv 1810.04805) with 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
-BATCH = 8
+BATCH = 4
+THREADS = 8
 BLOCK = 4096
 
 
@@ -64,9 +67,21 @@ class MiniLM:
         out = np.empty((len(texts), self._weights["embeddings.word_embeddings.weight"].shape[1]), np.float32)
         # Batches of similar length, so that little is padded.
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-        for at in range(0, len(order), BATCH):
-            rows = order[at : at + BATCH]
+        batches = [order[at : at + BATCH] for at in range(0, len(order), BATCH)]
+
+        def run(rows: list[int]) -> None:
             out[rows] = self._forward([ids[i] for i in rows])
+
+        if len(batches) == 1:
+            run(batches[0])
+            return out
+        # One batch per thread with a single-threaded matrix product each: element-wise work runs in parallel too, and
+        # on a busy
+        # machine no thread spins while it waits for another's share of one product.
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
+            list(pool.map(run, batches))
         return out
 
     def _ids(self, text: str) -> list[int]:

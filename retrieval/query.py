@@ -51,9 +51,11 @@ def build_query(
     cannot be traced); ``message`` is the last error, of which addresses, paths and long numbers are dropped."""
     what = [SCHEDULES.get(p, p) for p in dict.fromkeys(patterns)]
     parts = [
-        f"{', '.join(what) or spec.description or spec.name} kernel in {' or '.join(languages)} on {target.name} "
+        f"{spec.name.replace('_', ' ')}: {', '.join(what) or 'custom'} kernel in {' or '.join(languages)} on {target.name} "
         f"({target.architecture}), {spec.dtype}"
     ]
+    if spec.description:
+        parts.append(spec.description)
     if operators:
         parts.append(f"operators {' '.join(operators)}")
     if diagnosis in SYMPTOMS:

@@ -39,9 +39,9 @@ def shares(phase: str, diagnosis: str) -> Mapping[str, int]:
     return _BY_DIAGNOSIS.get(diagnosis) or _BY_PHASE.get(phase, _IMPROVE)
 
 
-def quotas(phase: str, diagnosis: str, k: int, patterns: int = 0) -> dict[str, int]:
+def quotas(phase: str, diagnosis: str, k: int, schedules: int = 0) -> dict[str, int]:
     """Kind → passages, summing to ``k``: the table's row scaled by largest remainders. ``kernel`` is raised to one
-    per pattern of the program as far as half of ``k`` allows, at the cost of the kinds shown last. Phases of a
+    per pattern of the program) as far as half of ``k`` allows, at the cost of the kinds shown last. Phases of a
     person's questions have no quotas: empty."""
     if phase in FREE_PHASES or k <= 0:
         return {}
@@ -52,7 +52,7 @@ def quotas(phase: str, diagnosis: str, k: int, patterns: int = 0) -> dict[str, i
     left = k - sum(out.values())
     for kind in sorted(row, key=lambda kind: exact[kind] - out[kind], reverse=True)[:left]:
         out[kind] += 1
-    wanted = min(patterns, max(k // 2, 1))
+    wanted = min(schedules, max(k // 2, 1))
     for kind in reversed([kind for kind in row if kind != "kernel"]):
         while out["kernel"] < wanted and out[kind] > 0:
             out[kind] -= 1

@@ -61,9 +61,10 @@ class Retriever:
         # Ties by id, so that equal stores give equal answers.
         order = sorted(range(len(allowed)), key=lambda n: (-float(fused[n]), chunks[allowed[n]].id))
         place = {allowed[n]: n for n in order}
+        schedules = len(set(query.patterns)) * max(len(query.languages), 1)
         wanted = {
             kind: n
-            for kind, n in quotas(query.phase, query.diagnosis, k, len(set(query.patterns))).items()
+            for kind, n in quotas(query.phase, query.diagnosis, k, schedules).items()
             if not query.kinds or kind in query.kinds
         }
         picked = select([allowed[n] for n in order], chunks, query, self.arms, wanted, k)

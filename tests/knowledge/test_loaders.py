@@ -1,0 +1,63 @@
+"""Loaders: kinds of files, and one clear line for each file that cannot be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from knowledge.errors import UnreadableDocumentError
+from knowledge.loaders import load
+
+
+def test_trace() -> None:
+    def event(name: str, dur: float) -> dict[str, object]:
+        args = {"grid": [64, 1, 1], "block": [128, 1, 1], "registers per thread": 40, "est. achieved occupancy %": 12}
+        return {"ph": "X", "cat": "kernel", "name": name, "dur": dur, "args": args}
+
+    events = [event("softmax_kernel", 10.0), event("softmax_kernel", 30.0), event("copy", 10.0), {"ph": "M"}, 3]
+    text = json.dumps({"traceEvents": events, "deviceProperties": [{"name": "NVIDIA H200"}]})
+    document = load(Path("t.json"), text.encode(), "t.json")
+    assert document.kind == "trace"
+    assert document.title == "Profile t on NVIDIA H200"
+    assert document.diagnoses == ("low_occupancy",)
+    assert document.units[1].text == (
+        "softmax_kernel: 2 calls, 40.0 µs (80.0%), median 20.00 µs, shortest 10.00 µs, grid [64, 1, 1], block [128, 1, 1], "
+        "registers per thread 40, estimated occupancy % 12."
+    )
+
+
+def test_operators_where_nothing_ran_on_a_device() -> None:
+    text = json.dumps({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "dur": 5}]})
+    assert "aten::mm: 1 calls" in load(Path("t.json"), text.encode(), "t.json").units[1].text
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("a.pdf", b"%PDF", "a.pdf: no loader for .pdf; known are .md"),
+        ("a.md", b"\xff\xfe\x00", "a.md: not UTF-8 text"),
+        ("a.txt", b"a\0b", "a.txt: binary content"),
+        ("a.txt", b" \n", "a.txt: empty"),
+        ("a.py", b"def f(:\n", "a.py: not Python 3 source (line 1)"),
+        ("a.json", b"{", "a.json: not JSON"),
+        ("a.json", b"{}", "a.json: JSON, but no torch.profiler trace"),
+        ("a.json", b'{"traceEvents": [{"ph": "X", "cat": "kernel", "dur": 0}]}', "a.json: the trace holds no kernel"),
+        ("Makefile", b"all:", "Makefile: no loader for files without extension"),
+    ],
+)
+def test_unreadable(name: str, data: bytes, expected: str) -> None:
+    with pytest.raises(UnreadableDocumentError) as caught:
+        load(Path(name), data, name)
+    assert str(caught.value).startswith(expected)
+    assert "\n" not in str(caught.value)
+
+
+def test_markdown_of_others_is_taken_as_it_is() -> None:
+    document = load(Path("a.md"), b"---\nlayout: post\nmoves: nonsense\n---\n# Manual\n\nText.\n", "a.md")
+    assert (document.kind, document.title, document.targets, document.fields) == ("", "Manual", (), {})
+
+
+def test_carriage_returns_are_line_ends() -> None:
+    assert [u.first for u in load(Path("a.txt"), b"one\r\n\r\ntwo\r\n", "a.txt").units] == [1, 3]
