@@ -1,7 +1,8 @@
 """The accuracy rule.
 
-For one floating output let ``e`` be the float64 oracle's result, ``r`` the reference's own result in its dtype, ``y`` the candidate's, and
-``p`` the oracle's result on inputs and parameters perturbed by one unit roundoff of their dtype (each element times ``1 + u·U(-1, 1)``). With
+For one floating output let ``e`` be the float64 oracle's result, ``r`` the reference's own result in its dtype, ``y`` the
+candidate's, and ``p`` the oracle's result on inputs and parameters perturbed by one unit roundoff of their dtype (each element times
+``1 + u·U(-1, 1)``). With
 
     norm(a)    = ‖a − e‖_F / ‖e‖_F
     element(a) = max_i |a_i − e_i| / (|e_i| + rms(e))

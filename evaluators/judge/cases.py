@@ -16,6 +16,8 @@ from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import to_float64
 
+_CHUNK = 1 << 24
+
 
 @dataclass
 class Expected:
@@ -28,15 +30,18 @@ class Expected:
 
 @dataclass
 class Case:
-    """One seed: its input tensors untouched, the forms of arguments and result, and what is expected. ``outputs`` are the
-    reference's own results."""
+    """One seed: its input tensors untouched, the forms of arguments and result, and what is expected. ``outputs`` are
+    meta tensors like the reference's results."""
 
-    pristine: list[Any]
+    seed: int
+    inputs: list[Any]
     argument_tree: Any
     result_tree: Any
     expected: list[Expected]
     outputs: list[Any]
     inputs_may_change: bool
+    fingerprints: list[tuple[int, int]] | None = None
+    """Of large inputs, which exist once only, in their shared blocks; ``inputs`` are then views of these."""
     passed: list[Any] | None = None
     """Candidate outputs already found correct: equal ones need no second comparison."""
     verdict: dict[str, Any] | None = None
@@ -47,25 +52,28 @@ def build_case(spec: KernelSpec, model: Any, device: torch.device, seed: int, di
 
     Raises :class:`JudgeError` where the reference itself fails.
     """
-    inputs = make_inputs(spec, seed, device, dims)
+    inputs = list(make_inputs(spec, seed, device, dims))
     tensors: list[Any] = []
-    tree = wire.flatten(list(inputs), tensors)
+    tree = wire.flatten(inputs, tensors)
     pristine = [t.clone(memory_format=torch.preserve_format) for t in tensors]
     with torch.no_grad():
         result = _run(copy.deepcopy(model), inputs, seed, spec, "the reference")
         changed = any(not same(a, b) for a, b in zip(tensors, pristine, strict=True))
-        clean = wire.rebuild(tree, [t.clone(memory_format=torch.preserve_format) for t in pristine])
-        oracle_model, oracle_inputs = to_float64(model, clean)
-        oracle = _run(oracle_model, oracle_inputs, seed, spec, "the float64 oracle")
-        del oracle_model, oracle_inputs
-        moved_model, moved_inputs = to_float64(model, clean)
-        perturb(moved_model, moved_inputs, model, clean, seed)
+        if changed:
+            inputs = wire.rebuild(tree, [t.clone(memory_format=torch.preserve_format) for t in pristine])
+        del tensors, pristine
+        oracle = _run(*to_float64(model, inputs), seed, spec, "the float64 oracle")
+        moved_model, moved_inputs = to_float64(model, inputs)
+        perturb(moved_model, moved_inputs, model, inputs, seed)
         moved = _run(moved_model, moved_inputs, seed, spec, "the perturbed oracle")
         del moved_model, moved_inputs
-    flat: list[list[Any]] = [[], [], []]
-    trees = [wire.flatten(value, into) for value, into in zip((result, oracle, moved), flat, strict=True)]
-    expected = [_expect(*outputs) for outputs in zip(*flat, strict=True)]
-    return Case(pristine, tree, trees[0], expected, flat[0], changed)
+        flat: list[list[Any]] = [[], [], []]
+        trees = [wire.flatten(value, into) for value, into in zip((result, oracle, moved), flat, strict=True)]
+        expected = [_expect(*outputs) for outputs in zip(*flat, strict=True)]
+    outputs = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in flat[0]]
+    kept: list[Any] = []
+    wire.flatten(inputs, kept)
+    return Case(seed, kept, tree, trees[0], expected, outputs, changed)
 
 
 def _run(model: Any, inputs: Any, seed: int, spec: KernelSpec, who: str) -> Any:
@@ -98,8 +106,23 @@ def perturb(model64: Any, inputs64: Any, model: Any, inputs: Any, seed: int) -> 
     for a, b in pairs:
         if b.is_floating_point() and a.numel():
             generator = torch.Generator(a.device).manual_seed((seed * 31 + a.numel()) % 2**63)
-            noise = torch.rand(a.shape, dtype=torch.float64, device=a.device, generator=generator)
-            a.mul_(noise.mul_(2).sub_(1).mul_(accuracy.roundoff(b.dtype)).add_(1))
+            flat = a.view(-1) if a.is_contiguous() else a
+            for part in flat.split(_CHUNK):
+                noise = torch.rand(part.shape, dtype=torch.float64, device=a.device, generator=generator)
+                part.mul_(noise.mul_(2).sub_(1).mul_(accuracy.roundoff(b.dtype)).add_(1))
+
+
+def fingerprint(tensor: Any) -> tuple[int, int]:
+    """Two sums over a tensor's bits, one weighted by position: what tells whether a large input was changed."""
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    flat = tensor.as_strided((wire.extent(tensor),), (1,)).view(whole[tensor.element_size()])
+    plain = weighted = 0
+    for number, part in enumerate(flat.split(_CHUNK)):
+        bits = part.long()
+        plain += int(bits.sum())
+        weights = torch.arange(1, bits.numel() + 1, device=bits.device) % 65521
+        weighted += (number + 1) * int(bits.mul_(weights).sum())
+    return plain, weighted
 
 
 def same(a: Any, b: Any) -> bool:

@@ -5,7 +5,6 @@ Run as ``python -m evaluators.judge.oracle FD``. No candidate code ever runs her
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import time
@@ -23,6 +22,8 @@ from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model, constructor_arguments
 
 OUTPUT_POISON = 0xA5
+LARGE = 256 << 20
+"""Bytes of a case's inputs from which on only the shared copy is kept."""
 Shared = tuple[list[Any], list[dict[str, Any]], list[int]]
 
 
@@ -37,7 +38,8 @@ class Oracle:
         self.dims: dict[str, int] | None = None
         self.cases: dict[int, cases.Case] = {}
         self.shared: dict[int, Shared] = {}
-        self.flush: batch.Flush | None = None
+        self.shared_parameters: Shared | None = None
+        self.batcher: batch.Batcher
         self.ipc = False
 
     def open(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -48,8 +50,7 @@ class Oracle:
         torch.set_num_threads(message["threads"])
         if self.device.type == "cuda":
             torch.cuda.init()
-            if message["flush_bytes"]:
-                self.flush = batch.Flush(message["flush_bytes"])
+        self.batcher = batch.Batcher(self.device, message["flush_bytes"])
         if self.spec.precision == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
@@ -63,20 +64,19 @@ class Oracle:
         }, []
 
     def parameters(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """The reference's parameters and buffers, copied to one shared block each."""
-        state = {
-            **dict(self.model.named_parameters()),
-            **self.model.state_dict(keep_vars=True),
-            **dict(self.model.named_buffers()),
-        }
-        about, blocks, fds = [], [], []
-        for number, (name, tensor) in enumerate(state.items()):
-            block, fd = wire_host.allocate(wire.nbytes(tensor))
-            wire.copy_storage(tensor.cpu(), block)
-            fds.append(fd)
-            blocks.append({"bytes": wire.nbytes(tensor), "fd": number})
-            about.append({"name": name, "block": number, **wire.describe(tensor)})
-        return {"parameters": about, "blocks": blocks}, fds
+        """The reference's parameters and buffers, copied afresh to one shared block each."""
+        state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        tensors = [t.detach() for t in state.values()]
+        if self.shared_parameters is None:
+            self.shared_parameters = self._share(tensors)
+        blocks, described, fds = self.shared_parameters
+        for tensor, block in zip(tensors, blocks, strict=True):
+            _fill(block, tensor)
+        about = [
+            {"name": n, "block": i, **wire.describe(t)} for i, (n, t) in enumerate(zip(state, tensors, strict=True))
+        ]
+        self._settle()
+        return {"parameters": about, "blocks": described}, fds
 
     def describe(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Tree and views of the arguments, without making their data."""
@@ -87,30 +87,35 @@ class Oracle:
     def case(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Describe case ``case`` (made on first use): tree, views, blocks. Inputs are restored and output blocks poisoned."""
         number = message["case"]
-        begin = time.perf_counter()
         if number not in self.cases:
-            self.cases[number] = cases.build_case(self.spec, self.model, self.device, message["seed"], self.dims)
+            case = cases.build_case(self.spec, self.model, self.device, message["seed"], self.dims)
+            self.cases[number] = case
+            self.shared[number] = self._share([*case.inputs, *case.outputs])
+            blocks = self.shared[number][0]
+            for tensor, block in zip(case.inputs, blocks, strict=False):
+                _fill(block, tensor)
+            if sum(map(wire.nbytes, case.inputs)) > LARGE and self._on_device(blocks):
+                # Keep one copy, the shared one, and know it by its fingerprint.
+                case.inputs = [wire.view(b, wire.describe(t)) for b, t in zip(blocks, case.inputs, strict=False)]
+                case.fingerprints = list(map(cases.fingerprint, case.inputs))
         case = self.cases[number]
-        if number not in self.shared:
-            self.shared[number] = self._share(case)
         _, described, fds = self.shared[number]
         self._restore(number)
         return {
             "tree": case.argument_tree,
-            "inputs": [wire.describe(t) for t in case.pristine],
-            "outputs": [wire.describe(t) for t in case.outputs],
+            "inputs": [wire.describe(t) for t in case.inputs],
+            "outputs": [wire.plain(t) for t in case.outputs],
             "blocks": described,
-            "bytes": sum(wire.nbytes(t) for t in [*case.pristine, *case.outputs]),
+            "bytes": sum(wire.nbytes(t) for t in [*case.inputs, *case.outputs]),
             "inputs_may_change": case.inputs_may_change,
-            "seconds": time.perf_counter() - begin,
         }, fds
 
-    def _share(self, case: cases.Case) -> Shared:
-        """Blocks for a case's inputs and outputs, one each, with their descriptions and the descriptors of host blocks."""
+    def _share(self, tensors: list[Any]) -> Shared:
+        """One shared block for each tensor, with their descriptions and the descriptors of host blocks."""
         blocks: list[Any] = []
         described: list[dict[str, Any]] = []
         fds: list[int] = []
-        for tensor in [*case.pristine, *case.outputs]:
+        for tensor in tensors:
             size = wire.nbytes(tensor)
             if self.ipc:
                 from evaluators.judge import wire_cuda
@@ -124,45 +129,60 @@ class Oracle:
             blocks.append(block)
         return blocks, described, fds
 
-    def _restore(self, number: int) -> None:
-        case, (blocks, _, _) = self.cases[number], self.shared[number]
-        for tensor, block in zip(case.pristine, blocks, strict=False):
-            wire.copy_storage(tensor if block.device == tensor.device else tensor.to(block.device), block)
-        for block in blocks[len(case.pristine) :]:
-            block.fill_(OUTPUT_POISON)
+    def _on_device(self, blocks: list[Any]) -> bool:
+        return all(block.device.type == self.device.type for block in blocks)
+
+    def _settle(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def restore(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Give a case's inputs their values again and poison its output blocks."""
-        self._restore(message["case"])
-        return {}, []
+    def _restore(self, number: int) -> None:
+        """Give a case's inputs their values again where a candidate changed them, and poison its output blocks."""
+        case, (blocks, _, _) = self.cases[number], self.shared[number]
+        if case.fingerprints is None:
+            for tensor, block in zip(case.inputs, blocks, strict=False):
+                _fill(block, tensor)
+        elif self._changed(case, blocks) is not None:
+            again: list[Any] = []
+            wire.flatten(list(make_inputs(self.spec, case.seed, self.device, self.dims)), again)
+            for tensor, block in zip(again, blocks, strict=False):
+                _fill(block, tensor)
+        for block in blocks[len(case.inputs) :]:
+            block.fill_(OUTPUT_POISON)
+        self._settle()
+
+    def _changed(self, case: cases.Case, blocks: list[Any]) -> int | None:
+        """Index of the first input tensor whose shared block no longer holds what it held, if any."""
+        for index, (tensor, block) in enumerate(zip(case.inputs, blocks, strict=False)):
+            if case.fingerprints is not None:
+                same = cases.fingerprint(tensor) == case.fingerprints[index]
+            else:
+                same = cases.same(wire.view(block, wire.describe(tensor)).to(self.device), tensor)
+            if not same:
+                return index
+        return None
 
     def check(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Compare what the candidate left in a case's output blocks; poison them again afterwards."""
         case, (blocks, _, _) = self.cases[message["case"]], self.shared[message["case"]]
-        count = len(case.pristine)
-        form = form_problem(case, message["reply"])
+        form = form_problem(case, message["reply"], self.device.type)
         if form:
             return {"ok": False, "status": form[0], "detail": form[1]}, []
         if not case.inputs_may_change:
-            for index, (tensor, block) in enumerate(zip(case.pristine, blocks[:count], strict=True)):
-                now = wire.view(block, wire.describe(tensor)).to(self.device)
-                if not cases.same(now, tensor):
-                    self._restore(message["case"])
-                    return {
-                        "ok": False,
-                        "status": "mismatch",
-                        "detail": f"input tensor {index} was modified; the reference does not",
-                    }, []
-        values = [
-            wire.view(b, wire.describe(t)).to(self.device) for b, t in zip(blocks[count:], case.outputs, strict=True)
-        ]
+            index = self._changed(case, blocks)
+            if index is not None:
+                self._restore(message["case"])
+                return {
+                    "ok": False,
+                    "status": "mismatch",
+                    "detail": f"input tensor {index} was modified; the reference does not",
+                }, []
+        outputs = blocks[len(case.inputs) :]
+        values = [wire.view(b, wire.plain(t)).to(self.device) for b, t in zip(outputs, case.outputs, strict=True)]
         found = cases.compare(case, values, self.spec)
-        for block in blocks[count:]:
+        for block in outputs:
             block.fill_(OUTPUT_POISON)
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
+        self._settle()
         return {**found, "status": "correct" if found["ok"] else "mismatch"}, []
 
     def compile(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -184,23 +204,37 @@ class Oracle:
 
     def time(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """A batch of baseline calls over rotating cases."""
-        order = message["cases"]
-        call = None if message.get("empty") else self.compiled if message["baseline"] == "compile" else self.model
-        _, events = batch.run_batch(
-            call, [self._timing_arguments(c) for c in order], message["calls"], message["offset"], self.flush
-        )
-        return {"events_ms": events}, []
+        model = self.compiled if message["baseline"] == "compile" else self.model
+        if model is None:
+            raise JudgeError("the compiled baseline was asked for before it was made")
+        call = None if message["empty"] else model
+        arguments = [self._timing_arguments(c) for c in message["cases"]]
+        self.batcher.run(call, arguments, message["calls"], message["offset"])
+        return {}, []
+
+    def events(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Device-event milliseconds of the last batch."""
+        return {"events_ms": self.batcher.events_ms()}, []
 
     def _timing_arguments(self, number: int) -> Any:
         """The case's inputs as the candidate sees them: in the shared blocks, where these are on the device."""
         case, (blocks, _, _) = self.cases[number], self.shared[number]
-        count = len(case.pristine)
-        on_device = all(block.device.type == self.device.type for block in blocks[:count])
-        views = [wire.view(b, wire.describe(t)) for b, t in zip(blocks, case.pristine, strict=False)]
-        return wire.rebuild(case.argument_tree, views if on_device else case.pristine)
+        views = [wire.view(b, wire.describe(t)) for b, t in zip(blocks, case.inputs, strict=False)]
+        return wire.rebuild(case.argument_tree, views if self._on_device(blocks) else case.inputs)
 
 
-def form_problem(case: cases.Case, reply: dict[str, Any]) -> tuple[str, str] | None:
+def _fill(block: Any, tensor: Any) -> None:
+    """Copy a tensor's memory into a block, across devices where need be."""
+    wire.copy_storage(tensor if tensor.device.type == block.device.type else _moved(tensor, block.device), block)
+
+
+def _moved(tensor: Any, device: Any) -> Any:
+    """A copy on another device with the same strides."""
+    flat = tensor.as_strided((wire.extent(tensor),), (1,), tensor.storage_offset()).to(device)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
+def form_problem(case: cases.Case, reply: dict[str, Any], device: str) -> tuple[str, str] | None:
     """Status and message where a result's form, shapes, dtypes or devices are not the reference's; the reply is not trusted further."""
     if "unsupported" in reply:
         return "wrong_dtype", str(reply["unsupported"])[:300]
@@ -216,8 +250,8 @@ def form_problem(case: cases.Case, reply: dict[str, Any]) -> tuple[str, str] | N
                 return "wrong_shape", f"output {index} has shape {found['shape']}, expected {shape}"
             if found["dtype"] != dtype:
                 return "wrong_dtype", f"output {index} has dtype {found['dtype']}, expected {dtype}"
-            if found["device"] != want.device.type:
-                return "wrong_dtype", f"output {index} is on {found['device']}, expected {want.device.type}"
+            if found["device"] != device:
+                return "wrong_dtype", f"output {index} is on {found['device']}, expected {device}"
     except (KeyError, TypeError, ValueError, AttributeError):
         return "tampering", "the worker's reply about its outputs is malformed"
     return None
@@ -248,9 +282,6 @@ def main(fd: int) -> None:
             tail = traceback.format_exc().splitlines()[-6:]
             reply = {"refused": "infrastructure", "message": f"{type(error).__name__}: {error}\n" + "\n".join(tail)}
         channel.send(reply, fds)
-        if message["op"] == "parameters":
-            for descriptor in fds:
-                os.close(descriptor)
 
 
 if __name__ == "__main__":

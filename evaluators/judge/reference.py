@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
+import statistics
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +15,13 @@ from typing import Any
 from evaluators.errors import JudgeError
 from evaluators.judge.processes import Server, environment
 from evaluators.judge.settings import JudgeSettings
-from evaluators.judge.timing import Side
+from evaluators.judge.timing import Side, alternate
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 
 _PREPARE_S = 600.0
+_CHOICE_PAIRS = 5
+_CLEARLY = 0.9
 
 
 @dataclass
@@ -91,8 +95,8 @@ class Reference:
     def side(self, baseline: str, sets: int) -> Side:
         """The baseline as one side of a paired timing."""
 
-        def run(calls: int, offset: int, empty: bool) -> float | None:
-            reply, _ = self.server.ask(
+        def run(calls: int, offset: int, empty: bool) -> None:
+            self.server.ask(
                 {
                     "op": "time",
                     "baseline": baseline,
@@ -103,42 +107,50 @@ class Reference:
                 },
                 300.0,
             )
-            events = reply["events_ms"]
-            return None if events is None else float(events)
 
-        return Side(run, self.go, self.pause, sets)
+        def events() -> float | None:
+            found = self.server.ask({"op": "events"}, 30.0)[0]["events_ms"] if self.device == "cuda" else None
+            return None if found is None else float(found)
+
+        return Side(run, events, self.go, self.pause, sets)
 
     def choose(self, batch_ms: float, sets: int) -> Baselines:
         """Measure eager and torch.compile, and remember which is stronger.
 
-        The choice is cached on disk by spec, target and toolchain, so that a later judge starts without compiling what lost. Timing
-        itself is always live.
+        Where eager clearly wins, or torch.compile fails, that is remembered on disk by spec, target and toolchain, so that a later
+        judge starts without compiling. Timing against candidates is always live.
         """
         if self.baselines is not None:
             return self.baselines
         mode = self.settings.compile_mode
-        key = f"{self.spec.digest}-{self.target.name}-{self.environment['torch']}-{self.environment['device']}-{mode}".replace(
-            " ", "_"
-        ).replace("/", "_")
-        file = home() / "cache" / "baselines" / f"{key}.json"
-        ms = {"eager": self.side("eager", sets).calibrate(batch_ms, self.device == "cuda")}
-        failure = ""
+        flushed = self.device == "cuda"
+        name = "-".join(
+            (self.spec.digest, self.target.name, self.environment["torch"], self.environment["device"], mode)
+        )
+        file = home() / "cache" / "baselines" / (re.sub(r"[^\w.+-]", "_", name) + ".json")
+        eager = self.side("eager", sets)
+        ms = {"eager": eager.calibrate(batch_ms, flushed)}
         remembered = _read(file)
         if mode == "off":
-            failure = "torch.compile was switched off"
-        elif remembered is not None and remembered["stronger"] == "eager":
-            ms |= {"compile": remembered["ms"]["compile"]} if "compile" in remembered["ms"] else {}
-            failure = remembered["failure"]
+            self.baselines = Baselines(ms, "eager", "torch.compile was switched off")
+            return self.baselines
+        if remembered is not None:
+            self.baselines = Baselines({**remembered["ms"], **ms}, "eager", remembered["failure"])
+            return self.baselines
+        reply, _ = self.ask({"op": "compile", "mode": mode, "case": 0}, self.settings.compile_s)
+        if "failed" in reply:
+            self.baselines = Baselines(ms, "eager", str(reply["failed"]))
         else:
-            reply, _ = self.ask({"op": "compile", "mode": mode, "case": 0}, self.settings.compile_s)
-            failure = reply.get("failed", "")
-            if not failure:
-                ms["compile"] = self.side("compile", sets).calibrate(batch_ms, self.device == "cuda")
-        self.baselines = Baselines(ms, min(ms, key=lambda k: ms[k]), failure)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps({"ms": ms, "stronger": self.baselines.stronger, "failure": failure}))
-        temporary.replace(file)
+            compiled = self.side("compile", sets)
+            compiled.calibrate(batch_ms, flushed)
+            pairs = alternate(eager, compiled, _CHOICE_PAIRS, lambda: None)
+            ms = {"eager": statistics.median(a for a, _ in pairs), "compile": statistics.median(b for _, b in pairs)}
+            self.baselines = Baselines(ms, min(ms, key=lambda k: ms[k]))
+        if "failed" in reply or ms["eager"] < _CLEARLY * ms["compile"]:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            temporary = file.with_suffix(f".{os.getpid()}")
+            temporary.write_text(json.dumps({"ms": ms, "failure": self.baselines.failure}))
+            temporary.replace(file)
         return self.baselines
 
     def close(self) -> None:
@@ -158,4 +170,4 @@ def _read(file: Path) -> dict[str, Any] | None:
         data = json.loads(file.read_text())
     except (OSError, ValueError):
         return None
-    return data if isinstance(data, dict) and {"ms", "stronger", "failure"} <= set(data) else None
+    return data if isinstance(data, dict) and {"ms", "failure"} <= set(data) else None

@@ -65,7 +65,8 @@ class Session:
                 {
                     "op": "load", "source": self.build.source, "device": self.device, "threads": self.judge.threads,
                     "flush_bytes": self.reference.flush_bytes, "precision": spec.precision, "dtype": spec.dtype, "mode": spec.mode,
-                    "seed": self.seed, "interpreter": self.interpreter, "arguments": self.reference.arguments, "keywords": self.reference.keywords,
+                    "seed": self.seed, "interpreter": self.interpreter,
+                    "arguments": self.reference.arguments, "keywords": self.reference.keywords,
                     "parameters": about["parameters"], "blocks": about["blocks"],
                 },
                 self.settings.load_s, fds,
@@ -139,15 +140,17 @@ class Session:
         return self.settings.batch_ms_gpu if self.device == "cuda" else self.settings.batch_ms_cpu
 
     def _side(self) -> timing.Side:
-        def run(calls: int, offset: int, empty: bool) -> float | None:
-            reply = self.worker.ask(
+        def run(calls: int, offset: int, empty: bool) -> None:
+            self.worker.ask(
                 {"op": "time", "cases": list(range(self.sets)), "calls": calls, "offset": offset, "empty": empty},
                 self.settings.run_s + 10.0,
             )
-            events = reply.get("events_ms")
-            return float(events) if isinstance(events, (int, float)) else None
 
-        return timing.Side(run, self.worker.go, self.worker.pause, self.sets)
+        def events() -> float | None:
+            found = self.worker.ask({"op": "events"}, 30.0).get("events_ms") if self.device == "cuda" else None
+            return float(found) if isinstance(found, (int, float)) else None
+
+        return timing.Side(run, events, self.worker.go, self.worker.pause, self.sets)
 
     def timing(self) -> tuple[Timing, list[str]]:
         """Alternate with the stronger baseline; every batch's last outputs are checked."""

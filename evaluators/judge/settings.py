@@ -15,7 +15,7 @@ class JudgeSettings:
     """Baseline/candidate pairs of timed batches."""
     min_pairs: int = 5
     batch_ms_cpu: float = 30.0
-    batch_ms_gpu: float = 10.0
+    batch_ms_gpu: float = 20.0
     timing_budget_s: float = 4.0
     """Pairs are reduced, to ``min_pairs`` at least, where they would take longer than this."""
     compile_mode: str = "default"

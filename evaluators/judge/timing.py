@@ -23,10 +23,11 @@ _SMALLEST_MS = 1e-4
 class Side:
     """One side of a comparison: how to run a batch, how to stop and wake its process, and what was learnt of it.
 
-    ``run(calls, offset, empty)`` returns the worker's event milliseconds or ``None``.
+    ``run(calls, offset, empty)`` returns when the batch is done; ``events()`` then gives its device-event milliseconds or ``None``.
     """
 
-    run: Callable[[int, int, bool], float | None]
+    run: Callable[[int, int, bool], None]
+    events: Callable[[], float | None]
     go: Callable[[], None]
     pause: Callable[[], None]
     sets: int
@@ -35,18 +36,19 @@ class Side:
     offset: int = 0
     events_ms: list[float] = field(default_factory=list)
 
-    def batch(self, empty: bool = False) -> tuple[float, float | None]:
-        """Wall-clock milliseconds of one batch, and its event milliseconds."""
+    def batch(self, empty: bool = False) -> float:
+        """Wall-clock milliseconds of one batch."""
         begin = time.perf_counter()
-        events = self.run(self.calls, self.offset, empty)
+        self.run(self.calls, self.offset, empty)
         wall = (time.perf_counter() - begin) * 1e3
         if not empty:
             self.offset = (self.offset + self.calls) % self.sets
-        return wall, events
+        return wall
 
     def measure(self) -> float:
         """Milliseconds per call of one batch, without the flushes' share."""
-        wall, events = self.batch()
+        wall = self.batch()
+        events = self.events()
         if events is not None:
             self.events_ms.append(events / self.calls)
         return max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
@@ -59,15 +61,15 @@ class Side:
         self.go()
         self.calls = 1
         self.batch()
-        wall = self.batch()[0]
+        wall = self.batch()
         # Grow gently: one short batch is dominated by the round trip.
         while wall < target_ms / 2 and self.calls < 20_000:
             self.calls = min(max(int(self.calls * min(target_ms / max(wall, 1e-3), 8.0)), self.calls + 1), 20_000)
-            wall = self.batch()[0]
+            wall = self.batch()
         if self.calls > self.sets:
             self.calls -= self.calls % self.sets
         if flushed:
-            self.overhead_ms = statistics.median(self.batch(empty=True)[0] for _ in range(5))
+            self.overhead_ms = statistics.median(self.batch(empty=True) for _ in range(5))
         per_call = max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
         self.events_ms.clear()
         self.pause()
@@ -98,8 +100,8 @@ def summarize(samples: Sequence[tuple[float, float]], seed: int = 0) -> tuple[fl
 
 
 def agreement(side: Side, wall_ms: float) -> tuple[float | None, bool]:
-    """Median event milliseconds per call, and whether it agrees with the wall clock: the wall time, flushes subtracted, is at most 1.5 times
-    the event time plus 20 µs. Work that hides from events (another stream, after the stop event) breaks this."""
+    """Median event milliseconds per call, and whether it agrees with the wall clock: the wall time, flushes subtracted, is at
+    most 1.5 times the event time plus 20 µs. Work that hides from events (another stream, after the stop event) breaks this."""
     if not side.events_ms:
         return None, True
     events = statistics.median(side.events_ms)

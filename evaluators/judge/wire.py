@@ -58,6 +58,12 @@ def skeleton(tree: Any) -> Any:
     return {"tensor": 0} if kind == "tensor" else tree
 
 
+def plain(tensor: Any) -> dict[str, Any]:
+    """Dtype and shape of a tensor, laid out contiguously: how outputs travel."""
+    stride = torch.empty(tensor.shape, device="meta").stride()
+    return {"dtype": name(tensor.dtype), "shape": list(tensor.shape), "stride": list(stride)}
+
+
 def name(dtype: Any) -> str:
     """``"float32"`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")
@@ -79,7 +85,9 @@ def describe(tensor: Any) -> dict[str, Any]:
 def view(block: Any, about: dict[str, Any]) -> Any:
     """The tensor that ``about`` describes, over a uint8 block."""
     dtype = getattr(torch, about["dtype"])
-    return block.view(dtype).as_strided(about["shape"], about["stride"])
+    return torch.empty(0, dtype=dtype, device=block.device).set_(
+        block.untyped_storage(), 0, about["shape"], about["stride"]
+    )
 
 
 def nbytes(tensor: Any) -> int:

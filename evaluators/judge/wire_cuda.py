@@ -53,11 +53,12 @@ class _Area:
 
 
 def _tensor(pointer: int, nbytes: int) -> Any:
-    return (
-        torch.as_tensor(_Area(pointer, nbytes), device="cuda")
-        if nbytes
-        else torch.empty(0, dtype=torch.uint8, device="cuda")
-    )
+    if not nbytes:
+        return torch.empty(0, dtype=torch.uint8, device="cuda")
+    tensor = torch.as_tensor(_Area(pointer, nbytes), device="cuda")
+    if tensor.data_ptr() != pointer:
+        raise IpcError("PyTorch copied a device block instead of sharing it")
+    return tensor
 
 
 def allocate(nbytes: int) -> tuple[Any, str]:

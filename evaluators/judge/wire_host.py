@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -19,10 +20,10 @@ def allocate(nbytes: int) -> tuple[Any, int]:
     """
     fd = os.memfd_create("tensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, max(nbytes, 1))
-    try:
+    with contextlib.suppress(
+        OSError
+    ):  # some sandboxed kernels lack seals; a shrunk file kills its reader, which is noticed
         fcntl.fcntl(fd, _SEALS[0], _SEALS[1])
-    except OSError:
-        pass  # some sandboxed kernels lack seals; a shrunk file then kills the process that reads it, which is noticed
     return attach(fd, nbytes), fd
 
 

@@ -33,7 +33,7 @@ class Worker:
         self.module: Any = None
         self.cases: dict[int, dict[str, Any]] = {}
         self.last: dict[int, Any] = {}
-        self.flush: batch.Flush | None = None
+        self.batcher: batch.Batcher
 
     def hello(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Answer with the isolation that took effect."""
@@ -45,7 +45,7 @@ class Worker:
         torch.set_num_threads(message["threads"])
         if self.device.type == "cuda":
             torch.cuda.init()
-            self.flush = batch.Flush(message["flush_bytes"]) if message["flush_bytes"] else None
+        self.batcher = batch.Batcher(self.device, message["flush_bytes"])
         if message["precision"] == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         if message["interpreter"]:
@@ -110,11 +110,22 @@ class Worker:
         """A batch of calls over rotating cases."""
         order = message["cases"]
         call = None if message.get("empty") else self.model
-        self.last, events = batch.run_batch(
-            call, [self.cases[c]["arguments"] for c in order], message["calls"], message["offset"], self.flush
-        )
-        self.last = {order[k]: v for k, v in self.last.items()}
-        return {"events_ms": events}
+        self.last.clear()
+        arguments = [self.cases[c]["arguments"] for c in order]
+        last = self.batcher.run(call, arguments, message["calls"], message["offset"])
+        self.last = {order[k]: v for k, v in last.items()}
+        return {}
+
+    def events(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Device-event milliseconds of the last batch."""
+        return {"events_ms": self.batcher.events_ms()}
+
+    def seed(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Have Triton build its driver module into the cache folder, which later workers start from."""
+        from triton.runtime import driver
+
+        torch.cuda.init()
+        return {"built": driver.active.utils is not None}
 
     def collect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Hand over the last outputs of a timed batch, per case."""
