@@ -22,6 +22,7 @@ from evaluators.errors import TraceError
 from evaluators.ir.kernel import Kernel, Program
 from evaluators.ir.pattern import classify
 from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.target import Target
 from knowledge.exemplars import Exemplar, load, load_all
 from knowledge.moves import Move, parse_moves
 from retrieval.passage import Passage
@@ -133,7 +134,8 @@ class Workbench:
 
     def __init__(self, context: Context, program: Program, language: str, backend: Emitter) -> None:
         self.context, self.program, self.language = context, program, language
-        self.facts = {k.name: backend.facts(k, program) for k in program.kernels}
+        device = _device_facts(context.target)
+        self.facts = {k.name: {**backend.facts(k, program), **device} for k in program.kernels}
         self.pattern = {k.name: classify(k) for k in program.kernels}
         self.rng = random.Random(f"{context.seed}/{context.step}/{language}")
         self.retrieved = _exemplars(context.passages, language)
@@ -262,6 +264,16 @@ class Workbench:
                 knobs = space.sample(exemplar, self.facts[kernel], self.rng)
                 plan[kernel] = Choice(exemplar, knobs or self._start(exemplar, kernel) or {})
             yield Proposal(plan, "random admissible knobs", "draft")
+
+
+def _device_facts(target: Target) -> dict[str, int]:
+    """What constraints may say about the device: bytes of shared memory per block and of L2, compute units, warp width."""
+    return {
+        "shared_limit": target.shared_memory_bytes,
+        "l2_bytes": target.l2_bytes,
+        "units": target.compute_units,
+        "warp": target.warp_size,
+    }
 
 
 def _told(advice: Advice) -> str:
