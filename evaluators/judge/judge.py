@@ -139,14 +139,10 @@ class Judge:
         except Failed as failure:
             partial = session.accuracy if session.accuracy is not None else base.accuracy
             return replace(base, status=failure.status, message=failure.message, accuracy=partial)  # type: ignore[arg-type]
-        return replace(
-            base,
-            status="correct",
-            fitness=measured.ratio,
-            timing=measured,
-            message="; ".join(notes),
-            roofline=self._roofline(measured),
-        )
+        with phase(phases, "roofline"):
+            bound = self._roofline(measured)
+        found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
+        return replace(found, message="; ".join(notes))
 
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
         return replace(
