@@ -57,7 +57,9 @@ def parse(text: str, file: str) -> FrontMatter:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = f"line {mark.line + 2}: " if mark is not None else ""
-        raise FrontMatterError(file, "front matter", f"{at}{getattr(error, 'problem', None) or error}") from None
+        problem = str(getattr(error, "problem", None) or error).replace("\n", " ")
+        hint = "; quote text that holds ': '" if "mapping values" in problem else ""
+        raise FrontMatterError(file, "front matter", f"{at}{problem}{hint}") from None
     if fields is None:
         fields = {}
     if not isinstance(fields, dict):

@@ -1,4 +1,9 @@
-"""torch.profiler traces (Chrome JSON): one unit per device kernel, or per operator where nothing ran on a device."""
+"""torch.profiler output as JSON: one unit per device kernel, or per operator where nothing ran on a device.
+
+Two forms: the Chrome trace of ``export_chrome_trace``, and a table of ``key_averages()`` rows with ``name``,
+``calls``, ``self_cpu_us`` or ``self_device_us`` and, where known, ``input_shapes``, beside free facts about the run
+(device, dtype, shape).
+"""
 
 from __future__ import annotations
 
@@ -32,9 +37,11 @@ def load(text: str, name: str) -> Document:
         data = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise UnreadableDocumentError(name, f"not JSON: {error}") from None
+    if isinstance(data, dict) and isinstance(data.get("key_averages"), list):
+        return _table(data, name)
     events = data.get("traceEvents") if isinstance(data, dict) else None
     if not isinstance(events, list):
-        raise UnreadableDocumentError(name, "JSON, but no torch.profiler trace (no traceEvents)")
+        raise UnreadableDocumentError(name, "JSON, but no torch.profiler trace (no traceEvents, no key_averages)")
     for category in ("kernel", "cpu_op"):
         groups = _by_name(events, category)
         if groups:
@@ -86,3 +93,34 @@ def _facts(kernel: str, calls: list[Mapping[str, Any]], total: float) -> str:
     if isinstance(args, Mapping):
         parts += [f"{label} {args[key]}" for key, label in _FACTS if key in args]
     return ", ".join(parts) + "."
+
+
+def _table(data: Mapping[str, Any], name: str) -> Document:
+    """The document of a ``key_averages()`` table."""
+
+    def own(row: Mapping[str, Any], key: str) -> float:
+        value = row.get(key)
+        return float(value) if isinstance(value, (int, float)) else 0.0
+
+    rows = [r for r in data["key_averages"] if isinstance(r, dict) and "name" in r]
+    clock = "self_device_us" if any(own(r, "self_device_us") > 0 for r in rows) else "self_cpu_us"
+    ranked = sorted((r for r in rows if own(r, clock) > 0), key=lambda r: -own(r, clock))
+    if not ranked:
+        raise UnreadableDocumentError(name, "the table holds no row with self_cpu_us or self_device_us above 0")
+    total = sum(own(r, clock) for r in ranked)
+    about = ", ".join(
+        f"{k} {v}" for k, v in data.items() if isinstance(v, (str, int, float, list)) and k != "key_averages"
+    )
+    units = [Unit("summary", 1, f"{len(ranked)} operators, {total:.1f} µs in all; {about}.")]
+    for i, row in enumerate(ranked[:KERNELS]):
+        calls = max(int(own(row, "calls")), 1)
+        shapes = [s for s in row.get("input_shapes") or [] if s]
+        units.append(
+            Unit(
+                str(row["name"])[:120],
+                2 + i,
+                f"{row['name']}: {calls} calls, {own(row, clock):.1f} µs ({own(row, clock) / total:.1%}), "
+                f"{own(row, clock) / calls:.2f} µs per call{f', input shapes {shapes}' if shapes else ''}.",
+            )
+        )
+    return Document(name=name, kind="trace", title=f"Profile {PurePosixPath(name).stem}", units=tuple(units))

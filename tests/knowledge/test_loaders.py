@@ -33,6 +33,20 @@ def test_operators_where_nothing_ran_on_a_device() -> None:
     assert "aten::mm: 1 calls" in load(Path("t.json"), text.encode(), "t.json").units[1].text
 
 
+def test_table_of_averages() -> None:
+    rows = [
+        {"name": "aten::add", "calls": 2, "self_cpu_us": 25.0},
+        {"name": "aten::_softmax", "calls": 10, "self_cpu_us": 75.0, "input_shapes": [[8, 4], []]},
+        {"name": "[memory]", "calls": 3, "self_cpu_us": 0.0},
+    ]
+    document = load(Path("t.json"), json.dumps({"dtype": "float32", "key_averages": rows}).encode(), "t.json")
+    assert [u.text for u in document.units] == [
+        "2 operators, 100.0 µs in all; dtype float32.",
+        "aten::_softmax: 10 calls, 75.0 µs (75.0%), 7.50 µs per call, input shapes [[8, 4]].",
+        "aten::add: 2 calls, 25.0 µs (25.0%), 12.50 µs per call.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "expected"),
     [
@@ -44,6 +58,7 @@ def test_operators_where_nothing_ran_on_a_device() -> None:
         ("a.json", b"{", "a.json: not JSON"),
         ("a.json", b"{}", "a.json: JSON, but no torch.profiler trace"),
         ("a.json", b'{"traceEvents": [{"ph": "X", "cat": "kernel", "dur": 0}]}', "a.json: the trace holds no kernel"),
+        ("a.json", b'{"key_averages": [{"name": "x", "self_cpu_us": 0}]}', "a.json: the table holds no row"),
         ("Makefile", b"all:", "Makefile: no loader for files without extension"),
     ],
 )
