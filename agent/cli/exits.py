@@ -39,7 +39,6 @@ _CODES = {
     "StoreUnavailableError": MISSING,
     "ToolMissing": MISSING,
     "EmbeddingModelError": MISSING,
-    "EndpointError": MISSING,
 }
 """By class name, looked up along the class's bases, so that a package's errors need not be imported to be recognised."""
 

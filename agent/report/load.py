@@ -45,7 +45,7 @@ def load(run_id: str, store: RunStore) -> RunReport:
         stop_reason=run.reason,
         phases=_phases(run.id, store, confirmation),
         tokens=sum(c.prompt_tokens + c.completion_tokens for c in costs),
-        dollars=sum(c.dollars or 0.0 for c in costs),
+        dollars=sum((c.dollars or 0.0 for c in costs), 0.0),
     )
 
 
@@ -73,7 +73,7 @@ def _seconds(run: Run, store: RunStore) -> float:
     """Wall clock from start to finish; of a run that is not finished, the sum of its steps."""
     if run.finished:
         return (datetime.fromisoformat(run.finished) - datetime.fromisoformat(run.created)).total_seconds()
-    return sum(s.seconds or 0.0 for s in store.steps(run.id))
+    return sum((s.seconds or 0.0 for s in store.steps(run.id)), 0.0)
 
 
 def _phases(run_id: str, store: RunStore, confirmation: Evaluation | None) -> dict[str, float]:
