@@ -41,8 +41,8 @@ def _workspace(size, alignment, stream):
 def render_module(program: Program, signature: tuple[str, ...], plan: Mapping[str, Choice]) -> str:
     """Source of a self-contained candidate module.
 
-    ``signature`` names forward's arguments; ``plan`` gives the exemplar and knobs for every kernel by name. The text depends on the arguments
-    alone. Raises :class:`agent.errors.EmitError` where a kernel cannot be carried by its schedule.
+    ``signature`` names forward's arguments; ``plan`` gives the exemplar and knobs for every kernel by name. The text depends
+    on the arguments alone. Raises :class:`agent.errors.EmitError` where a kernel cannot be carried by its schedule.
     """
     rendered = {k.name: render_kernel(k, program, plan[k.name]) for k in program.kernels}
     code = "\n".join(r.definitions for r in rendered.values())
@@ -98,10 +98,12 @@ def _divide(text: str, name: str) -> Rendered:
 def facts(kernel: Kernel, program: Program) -> dict[str, int | str]:
     """What exemplar constraints may speak of, besides knobs.
 
-    Sizes are in elements, ``bytes`` in bytes: ``pattern``, ``rows``, ``cols`` (of the narrowest sweep), ``cols_pow2``, ``unit`` (extent of the contiguous row
-    axis), ``outer`` (rows over unit), ``sweeps``, ``reductions``, ``tiles`` (whole-row tiles alive at once, an estimate), ``itemsize``
-    (of the widest floating buffer), ``half`` (1 where all of them are 16 bits), ``softmax`` (1 where an online form exists), ``m``, ``n``,
-    ``k``, ``batch``, ``bare`` (1 where both operands are plain matrices; 0 outside contractions), ``inner`` (row points per segment).
+    Sizes are in elements, ``bytes`` in bytes: ``pattern``, ``rows``, ``cols`` (of the narrowest sweep), ``cols_pow2``, ``unit``
+    (extent of the contiguous row axis), ``outer`` (rows over unit), ``sweeps``, ``reductions``, ``stored`` (1 where a sweep
+    writes), ``epilogue`` (1 where something runs once per row after the sweeps), ``tiles`` (whole-row tiles alive at once, an
+    estimate), ``itemsize`` (of the widest floating buffer), ``half`` (1 where all of them are 16 bits), ``softmax`` (1 where an
+    online form exists), ``m``, ``n``, ``k``, ``batch``, ``bare`` (1 where both operands are plain matrices; 0 outside
+    contractions), ``inner`` (row points per segment).
     """
     k = Holes(kernel, program)
     outer, unit = k.unit_rows() if kernel.rows else ((), ())

@@ -42,7 +42,7 @@ def affine_bounds(index: Affine, extents: Mapping[str, int]) -> Range:
 
 def narrow(known: Range) -> bool:
     """Whether every value fits in int32."""
-    return known is not None and -INT32 <= known[0] and known[1] < INT32
+    return known is not None and known[0] >= -INT32 and known[1] < INT32
 
 
 def _union(a: Range, b: Range) -> Range:
@@ -70,5 +70,5 @@ def _binary(op: str, a: Range, b: Range) -> Range:
     if op == "floordiv" and b[0] == b[1] and b[0] > 0:
         return a[0] // b[0], a[1] // b[0]
     if op == "mod" and b[0] == b[1] and b[0] > 0:
-        return (a[0], a[1]) if 0 <= a[0] and a[1] < b[0] else (0, b[0] - 1)
+        return (a[0], a[1]) if a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
     return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from agent.proposers.builtin.triton_dims import DTYPES, Dim, Text
 from agent.proposers.builtin.triton_holes import Holes
-from agent.proposers.builtin.triton_scope import DTYPES, Dim, Scope, Text
+from agent.proposers.builtin.triton_scope import Scope
 from agent.proposers.builtin.triton_tile import Tile, refuse
 from evaluators.ir.expr import Expr, axes_of, walk
 from evaluators.ir.kernel import Axis

@@ -6,9 +6,11 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from agent.proposers.builtin.triton_scope import Dim, Scope
+from agent.proposers.builtin.triton_dims import Dim
+from agent.proposers.builtin.triton_fold import accumulator_type, fold, identity
+from agent.proposers.builtin.triton_scope import Scope
 from agent.proposers.builtin.triton_shape import Stage, aligned, epilogue, softmax_pair, stages
-from agent.proposers.builtin.triton_tile import Tile, accumulator_type, fold, identity, refuse
+from agent.proposers.builtin.triton_tile import Tile, refuse
 from evaluators.ir.expr import Expr, axes_of, walk
 from evaluators.ir.kernel import Axis, Kernel, Program, Reduction
 from evaluators.ir.pattern import accesses, unit_stride_axis
@@ -30,7 +32,9 @@ class Holes:
         self.params = ", ".join(f"{b}_ptr" for b in self.touched)
         self.args = ", ".join(self.touched)
         self.first = next((b for b in self.touched if self.buffers[b].role == "input"), self.touched[0])
-        self.half = all(self.buffers[s.buffer].dtype in ("float16", "bfloat16") for p in kernel.passes for s in p.stores)
+        self.half = all(
+            self.buffers[s.buffer].dtype in ("float16", "bfloat16") for p in kernel.passes for s in p.stores
+        )
         self.nan_free = _nan_free(self.kernel)
         self._counter = itertools.count()
 
@@ -64,7 +68,9 @@ class Holes:
         if ragged is None or ragged.low is None or ragged.high is None:
             raise refuse(self.name, "it has no ragged axis")
         choosing = axes_of(ragged.low) | axes_of(ragged.high)
-        return tuple(a for a in self.row_axes if a.name in choosing), tuple(a for a in self.row_axes if a.name not in choosing)
+        return tuple(a for a in self.row_axes if a.name in choosing), tuple(
+            a for a in self.row_axes if a.name not in choosing
+        )
 
     @staticmethod
     def wide(n: int) -> str:
@@ -95,7 +101,7 @@ class Holes:
     def has_softmax(self) -> bool:
         """Whether two consecutive passes are a maximum and the sum of exponentials below it."""
         ps = self.kernel.passes
-        return any(softmax_pair(a, b) for a, b in zip(ps, ps[1:], strict=False))
+        return any(softmax_pair(a, b) for a, b in itertools.pairwise(ps))
 
     @property
     def single(self) -> Stage:
@@ -120,7 +126,7 @@ class Holes:
             return {}
         points = self.ROWS * max((math.prod(c.extent for c in p.cols) for p in self.kernel.passes), default=1)
         large = [b for b in self.touched if self.buffers[b].numel >= points]
-        return {b: f'eviction_policy="{policy}"' for b in large}
+        return dict.fromkeys(large, f'eviction_policy="{policy}"')
 
     # -- partial results ---------------------------------------------------------------------------------------------
 
@@ -165,7 +171,7 @@ def _touched(kernel: Kernel) -> list[str]:
 def _nan_free(kernel: Kernel) -> frozenset[str]:
     """Maxima that a later stage subtracts from the same values under ``exp``: a NaN reaches every result through those."""
     ps = kernel.passes
-    return frozenset(a.reductions[0].name for a, b in zip(ps, ps[1:], strict=False) if softmax_pair(a, b))
+    return frozenset(a.reductions[0].name for a, b in itertools.pairwise(ps) if softmax_pair(a, b))
 
 
 def bytes_touched(kernel: Kernel, program: Program) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from agent.errors import EmitError
 
 FUNCTIONS: dict[str, str] = {
-    "_exp": '''
+    "_exp": """
 @triton.jit
 def _exp(x):
     # exp2 of the product with log2(e), corrected for the product's rounding
@@ -17,13 +17,13 @@ def _exp(x):
     hi = x * 1.4426950408889634
     lo = tl.fma(x, 1.4426950408889634, -hi) + x * 1.9259629911e-08
     return tl.exp2(hi) * (1.0 + lo * 0.6931471805599453)
-''',
-    "_sigmoid": '''
+""",
+    "_sigmoid": """
 @triton.jit
 def _sigmoid(x):
     return 1.0 / (1.0 + _exp(-x))
-''',
-    "_tanh": '''
+""",
+    "_tanh": """
 @triton.jit
 def _tanh(x):
     # an odd polynomial near zero, where 1 - 2 / (exp(2x) + 1) would cancel
@@ -33,33 +33,33 @@ def _tanh(x):
     p = tl.fma(s, tl.fma(s, tl.fma(s, 0.01641472, -0.05266173), 0.13320605), -0.33332944)
     near = tl.fma(x * s, p, x)
     return tl.where(a < 0.55, near, tl.where(x < 0, -far, far))
-''',
-    "_expm1": '''
+""",
+    "_expm1": """
 @triton.jit
 def _expm1(x):
     u = _exp(x)
     small = tl.where(u == 1.0, x, (u - 1.0) * x / tl.log(u))
     return tl.where(tl.abs(x) < 0.5, small, u - 1.0)
-''',
-    "_log1p": '''
+""",
+    "_log1p": """
 @triton.jit
 def _log1p(x):
     u = 1.0 + x
     near = tl.abs(x) < 0.5
     return tl.where(near, tl.where(u == 1.0, x, tl.log(u) * x / (u - 1.0)), tl.log(u))
-''',
-    "_round": '''
+""",
+    "_round": """
 @triton.jit
 def _round(x):
     # adding and taking away 1.5 * 2^23 rounds half to even
     return tl.where(tl.abs(x) < 4194304.0, (x + 12582912.0) - 12582912.0, x)
-''',
-    "_trunc": '''
+""",
+    "_trunc": """
 @triton.jit
 def _trunc(x):
     return tl.where(x < 0, tl.ceil(x), tl.floor(x))
-''',
-    "_pow": '''
+""",
+    "_pow": """
 @triton.jit
 def _pow(x, y):
     whole = tl.floor(y) == y
@@ -67,32 +67,32 @@ def _pow(x, y):
     size = tl.exp2(y * tl.log2(tl.abs(x)))
     value = tl.where(x < 0, tl.where(whole, tl.where(odd, -size, size), float("nan")), size)
     return tl.where(y == 0, 1.0, value)
-''',
-    "_nanmax": '''
+""",
+    "_nanmax": """
 @triton.jit
 def _nanmax(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
-''',
-    "_nanmin": '''
+""",
+    "_nanmin": """
 @triton.jit
 def _nanmin(a, b):
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
-''',
-    "_mul": '''
+""",
+    "_mul": """
 @triton.jit
 def _mul(a, b):
     return a * b
-''',
-    "_fold_max": '''
+""",
+    "_fold_max": """
 @triton.jit
 def _fold_max(a, b):
     return tl.maximum(a, b)
-''',
-    "_fold_min": '''
+""",
+    "_fold_min": """
 @triton.jit
 def _fold_min(a, b):
     return tl.minimum(a, b)
-''',
+""",
 }
 
 _UNARY_FLOAT = {

@@ -15,53 +15,9 @@ from dataclasses import dataclass, field
 from agent.errors import EmitError
 from agent.proposers.builtin import triton_math
 from agent.proposers.builtin.triton_bounds import INT32, affine_bounds, bounds, narrow
-from evaluators.ir.expr import Affine, Expr, axes_of
-from evaluators.ir.kernel import Axis, Buffer
-
-DTYPES = {
-    "float32": "tl.float32", "float16": "tl.float16", "bfloat16": "tl.bfloat16", "float64": "tl.float64",
-    "int64": "tl.int64", "int32": "tl.int32", "int16": "tl.int16", "int8": "tl.int8", "uint8": "tl.uint8",
-    "bool": "tl.int1",
-}  # fmt: skip
-KINDS = {"f32": "tl.float32", "f64": "tl.float64", "i64": "tl.int64", "i32": "tl.int32", "bool": "tl.int1"}
-
-
-@dataclass(frozen=True)
-class Dim:
-    """A run of axes (outer to inner) walked by one index variable.
-
-    ``var`` names the index: a 1-D tile of ``block`` consecutive values where ``position`` is a tile dimension, a scalar where it is
-    ``None``. ``exact`` says the index never leaves the axes' domain, so no mask is needed. A ragged axis is bounded by ``limit``.
-    """
-
-    axes: tuple[Axis, ...]
-    var: str
-    position: int | None = None
-    block: int | str = 1
-    exact: bool = False
-    limit: str = ""
-    folded: bool = False
-    """Whether reductions run along this dimension (columns) or not (rows)."""
-
-    @property
-    def extent(self) -> int:
-        """Number of points the index walks (the expected number, for a ragged axis)."""
-        return math.prod(a.extent for a in self.axes)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of its axes."""
-        return frozenset(a.name for a in self.axes)
-
-
-@dataclass(frozen=True)
-class Text:
-    """A value in emitted code: its text, the tile dimensions it spans, and whether an integer is 64 bits wide."""
-
-    text: str
-    dims: frozenset[int] = frozenset()
-    wide: bool = False
-    literal: bool = False
+from agent.proposers.builtin.triton_dims import DTYPES, KINDS, Dim, Text, literal, merged, scaled, without
+from evaluators.ir.expr import Affine, Expr, axes_of, axis
+from evaluators.ir.kernel import Buffer
 
 
 @dataclass
@@ -90,6 +46,11 @@ class Scope:
         """The statements emitted since the last call."""
         text, self.lines = "\n".join(self.lines), []
         return text or "pass"
+
+    @property
+    def ones(self) -> str:
+        """Shape of a single value as a tile of this scope's rank."""
+        return f"[{', '.join(['1'] * self.rank)}]"
 
     def fresh(self, prefix: str = "v") -> str:
         """A new variable name."""
@@ -148,21 +109,21 @@ class Scope:
             here = [a for a in d.axes if a.name in left]
             if not here:
                 continue
-            merged = _merged(d, left)
-            if merged is not None:
-                parts.append(_scaled(f"{d.var}_" + (".to(tl.int64)" if wide else ""), merged))
+            stride = merged(d, left)
+            if stride is not None:
+                parts.append(scaled(f"{d.var}_" + (".to(tl.int64)" if wide else ""), stride))
                 for a in d.axes:
                     left.pop(a.name, None)
         for name, c in sorted(left.items()):
-            value = self.emit(_axis_node(name))
-            parts.append(_scaled(value.text + (".to(tl.int64)" if wide else ""), c))
-        guards = [] if known is not None and 0 <= known[0] and known[1] < numel else self._guards(index, numel)
+            value = self.emit(axis(name))
+            parts.append(scaled(value.text + (".to(tl.int64)" if wide else ""), c))
+        guards = [] if known is not None and known[0] >= 0 and known[1] < numel else self._guards(index, numel)
         for term, c in index.terms:
             value = self.emit(term)
             text = value.text
             if not value.literal and value.wide != wide:
                 text = f"{text}.to({'tl.int64' if wide else 'tl.int32'})"
-            parts.append(_scaled(text, c))
+            parts.append(scaled(text, c))
         if index.const or not parts:
             parts.append(str(index.const))
         return " + ".join(parts), guards
@@ -172,15 +133,15 @@ class Scope:
         unknown = [(t, c) for t, c in index.terms if bounds(t, self.extents) is None]
         if len(unknown) == 1 and unknown[0][1] > 0:
             term, c = unknown[0]
-            rest = affine_bounds(_without(index, term), self.extents)
+            rest = affine_bounds(without(index, term), self.extents)
             if rest is not None and rest[0] >= 0:
                 value = self.emit(term).text
                 return [f"({value} >= 0)", f"({value} < {(numel - 1 - rest[1]) // c + 1})"]
         if any(a not in self.extents for a, _ in index.axes):
             return []
         whole = " + ".join(
-            [_scaled(self.emit(_axis_node(a)).text, c) for a, c in index.axes]
-            + [_scaled(self.emit(t).text, c) for t, c in index.terms]
+            [scaled(self.emit(axis(a)).text, c) for a, c in index.axes]
+            + [scaled(self.emit(t).text, c) for t, c in index.terms]
             + [str(index.const)]
         )
         value = self.let(whole, "at")
@@ -197,7 +158,7 @@ class Scope:
 
     def _compute(self, node: Expr) -> Text:
         if node.op == "const":
-            return Text(_literal(node.attr), literal=True)
+            return Text(literal(node.attr), literal=True)
         if node.op == "axis":
             return self._axis(node.attr)
         if node.op == "load":
@@ -216,7 +177,7 @@ class Scope:
         texts = [a.text for a in args]
         wide = any(a.wide for a in args)
         if all(a.literal for a in args):
-            texts[0] = self.let(f"tl.full([{', '.join(['1'] * self.rank)}], {texts[0]}, {KINDS[node.args[0].kind]})")
+            texts[0] = self.let(f"tl.full({self.ones}, {texts[0]}, {KINDS[node.args[0].kind]})")
         integer = node.kind in ("i32", "i64")
         if integer and not wide and node.kind == "i64" and not narrow(bounds(node, self.extents)):
             at = next(i for i, a in enumerate(args) if not a.literal)
@@ -231,7 +192,7 @@ class Scope:
     def _cast(self, node: Expr, value: Text) -> Text:
         source = node.args[0].kind
         if value.literal:
-            return Text(self.let(f"tl.full([{', '.join(['1'] * self.rank)}], {value.text}, {KINDS[node.kind]})"), wide=node.kind == "i64")
+            return Text(self.let(f"tl.full({self.ones}, {value.text}, {KINDS[node.kind]})"), wide=node.kind == "i64")
         if node.kind in ("i32", "i64") and source in ("i32", "i64"):
             if node.kind == "i64" or not value.wide:
                 return value
@@ -274,7 +235,7 @@ class Scope:
             offset += f" + {d.var}_ * 0"
             axes |= d.names
         if not self.span(axes):
-            offset += f" + tl.zeros([{', '.join(['1'] * self.rank)}], tl.int32)"
+            offset += f" + tl.zeros({self.ones}, tl.int32)"
         conditions = self.masks(axes) + guards
         lone = [d for d in self.dims if d.position is None and not d.exact and not d.names & axes]
         conditions += [f"{d.var}_ok" for d in lone]
@@ -284,39 +245,3 @@ class Scope:
         end = f", mask={' & '.join(conditions)}" if conditions else ""
         end += f", {policy}" if policy else ""
         self.lines.append(f"tl.store({buffer}_ptr + ({offset}), {text}{end})")
-
-
-def _axis_node(name: str) -> Expr:
-    from evaluators.ir.expr import axis
-
-    return axis(name)
-
-
-def _without(index: Affine, term: Expr) -> Affine:
-    from evaluators.ir.expr import affine
-
-    return affine(index.const, dict(index.axes), {t: c for t, c in index.terms if t is not term})
-
-
-def _merged(d: Dim, coefficients: Mapping[str, int]) -> int | None:
-    """The single stride along a run of axes, where their strides are those of a row-major array."""
-    inner = d.axes[-1]
-    c = coefficients.get(inner.name, 0)
-    expected = c
-    for a in reversed(d.axes):
-        if coefficients.get(a.name, 0) != expected:
-            return None
-        expected *= a.extent
-    return c
-
-
-def _scaled(text: str, c: int) -> str:
-    return text if c == 1 else f"{text} * {c}"
-
-
-def _literal(value: float | int | bool) -> str:
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return f'float("{value}")'
-    return repr(value)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.errors import EmitError
-from agent.proposers.builtin.triton_scope import KINDS, Dim, Scope, Text
+from agent.proposers.builtin.triton_dims import KINDS, Dim, Text
+from agent.proposers.builtin.triton_fold import accumulator_type, combine, fold, identity
+from agent.proposers.builtin.triton_scope import Scope
 from agent.proposers.builtin.triton_shape import Stage
-from evaluators.ir.expr import Expr, axes_of
+from evaluators.ir.expr import Expr, axes_of, walk
 from evaluators.ir.kernel import Axis, Reduction, Scan
 
-_IDENTITY = {"sum": "0", "prod": "1", "max": 'float("-inf")', "min": 'float("inf")', "any": "0", "all": "1"}
-_INT_EDGE = {"max": "-2147483648", "min": "2147483647"}
-_INT64_EDGE = {"max": "-9223372036854775808", "min": "9223372036854775807"}
 LOWEST = "-3.4028234663852886e38"
 
 
@@ -41,9 +40,9 @@ class Tile:
 
     # -- whole rows in registers -------------------------------------------------------------------------------------
 
-    def reduce(self, stage: Stage, local: bool = False) -> str:
-        """Finish a stage's reductions over this tile alone; an online stage yields its local maximum and the sum below it."""
-        for r in self._in_order(stage):
+    def reduce(self, stage: Stage) -> str:
+        """Finish a stage's reductions over this tile."""
+        for r in stage.reductions:
             value = self._masked(r, self.scope.emit(r.value))
             self._bind(r, self._folded(r, value))
         return self.scope.take()
@@ -93,7 +92,8 @@ class Tile:
 
     def ragged_bounds(self, axis: Axis) -> str:
         """Scalars ``low`` and ``high``: the data-dependent range of a ragged axis."""
-        assert axis.low is not None and axis.high is not None
+        assert axis.low is not None
+        assert axis.high is not None
         low, high = self.scope.emit(axis.low), self.scope.emit(axis.high)
         for name, value in (("low", low), ("high", high)):
             text = f"tl.full((), {value.text}, tl.int32)" if value.literal else f"{value.text}.to(tl.int32)"
@@ -111,10 +111,12 @@ class Tile:
     def init(self, stage: Stage) -> str:
         """Before the loop: values that do not depend on it, and one accumulator tile per reduction."""
         assert self.parent is not None
-        roots = [r.value for r in stage.reductions] + [s.value for s in stage.at.scans] + [s.value for s in stage.stores]
+        roots = (
+            [r.value for r in stage.reductions] + [s.value for s in stage.at.scans] + [s.value for s in stage.stores]
+        )
         text = self.hoist(roots)
         lines: list[str] = [] if text == "pass" else [text]
-        for r in self._in_order(stage):
+        for r in stage.reductions:
             name = self._accumulators[r.name] = self.scope.fresh(f"acc_{r.name}_")
             start = LOWEST if stage.online and r.combine == "max" else identity(r)
             lines.append(f"{name} = tl.full({self._shape(r.value)}, {start}, {accumulator_type(r)})")
@@ -231,9 +233,6 @@ class Tile:
 
     # -- pieces ------------------------------------------------------------------------------------------------------
 
-    def _in_order(self, stage: Stage) -> tuple[Reduction, ...]:
-        return stage.reductions
-
     def _plain(self, r: Reduction) -> bool:
         return r.name in self.nan_free or r.kind not in ("f32", "f64")
 
@@ -255,7 +254,7 @@ class Tile:
         for name in _reads(value):
             found = self.scope.reduced.get(name)
             deps |= {a.name for d in self.scope.dims if found and d.position in found.dims for a in d.axes}
-        return self._shape_of(set(self.scope.span(deps)) | set(self._positions()))
+        return self._shape_of({*self.scope.span(deps), *self._positions()})
 
     def _masked(self, r: Reduction | Scan, value: Text) -> str:
         """The value with points outside the domain replaced by the fold's identity."""
@@ -271,7 +270,7 @@ class Tile:
             text = self.scope.let(f"tl.where({' & '.join(masks)}, {text}, {identity(r)})")
             missing = value.literal and len(masks) < len(self._cols())
         if missing:
-            shape = self._shape_of(set(self._positions()) | set(value.dims))
+            shape = self._shape_of({*self._positions(), *value.dims})
             return self.scope.let(f"tl.zeros({shape}, {accumulator_type(r)}) + {text}")
         return text
 
@@ -289,46 +288,7 @@ class Tile:
         self.scope.reduced[r.name] = Text(value.text, value.dims, r.kind == "i64")
 
 
-def identity(r: Reduction | Scan) -> str:
-    """The fold's neutral element, in the accumulator's type."""
-    if r.kind == "i64" and r.combine in _INT64_EDGE:
-        return _INT64_EDGE[r.combine]
-    if r.kind == "i32" and r.combine in _INT_EDGE:
-        return _INT_EDGE[r.combine]
-    value = _IDENTITY[r.combine]
-    return f"{value}.0" if r.kind in ("f32", "f64") and value.isdigit() else value
-
-
-def accumulator_type(r: Reduction | Scan) -> str:
-    """Type of a reduction's accumulator."""
-    return "tl.int32" if r.combine in ("any", "all") or r.kind == "bool" else KINDS[r.kind]
-
-
-def combine(r: Reduction | Scan, a: str, b: str, plain: bool = False) -> str:
-    """Text that folds two partial results."""
-    if r.combine in ("sum", "prod"):
-        return f"{a} {'+' if r.combine == 'sum' else '*'} {b}"
-    if r.combine in ("any", "all"):
-        return f"{a} {'|' if r.combine == 'any' else '&'} {b}"
-    nan = "" if plain or r.kind not in ("f32", "f64") else ", propagate_nan=tl.PropagateNan.ALL"
-    return f"tl.{'maximum' if r.combine == 'max' else 'minimum'}({a}, {b}{nan})"
-
-
-def fold(r: Reduction, text: str, position: int, plain: bool = False) -> str:
-    """Text that folds a tile along one dimension, which stays with size 1."""
-    if r.combine == "sum":
-        return f"tl.sum({text}, axis={position}, keep_dims=True)"
-    if r.combine == "prod":
-        return f"tl.reduce({text}, {position}, _mul, keep_dims=True)"
-    largest = r.combine in ("max", "any")
-    if plain or r.combine in ("any", "all"):
-        return f"tl.{'max' if largest else 'min'}({text}, axis={position}, keep_dims=True)"
-    return f"tl.reduce({text}, {position}, {'_nanmax' if largest else '_nanmin'}, keep_dims=True)"
-
-
 def _reads(value: Expr) -> set[str]:
-    from evaluators.ir.expr import walk
-
     return {n.attr for n in walk(value) if n.op in ("reduced", "scanned")}
 
 
