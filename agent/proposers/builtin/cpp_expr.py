@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent.errors import EmitError
-from evaluators.ir.expr import Affine, Expr, Kind, axes_of, walk
+from evaluators.ir.expr import Affine, Expr, Kind, axes_of, op, walk
 from evaluators.ir.kernel import Buffer
 
 MEMORY = {
@@ -73,6 +73,13 @@ class Lanes:
         """Elements between the affine parts of neighbouring lanes."""
         return sum(c for a, c in index.axes if a in self.axes)
 
+    def inverse(self, node: Expr) -> Expr | None:
+        """For a vector divided by one scalar: the scalar's reciprocal, computed once outside the loop (a vector division takes
+        as long as a dozen multiplications, and no compiler hoists it from explicit vectors)."""
+        if node.op != "div" or node.kind != "f32" or self.varies(node.args[1]) or not self.varies(node.args[0]):
+            return None
+        return op("reciprocal", node.args[1])
+
     def wide(self, roots: Iterable[Expr | Affine]) -> bool:
         """Whether any lane-varying value has 64 bits: a vector then holds half as many lanes."""
         return any(n.kind in ("i64", "f64") and self.varies(n) for root in roots for n in walk(root))
@@ -118,7 +125,8 @@ class Block:
         """Emit here every value below ``roots`` that depends on none of the ``varying`` axes and that a varying one uses."""
         for root in roots:
             for node in walk(root):
-                below = list(node.args) + ([t for t, _ in node.index.terms] if node.index is not None else [])
+                inverse = self.lanes.inverse(node)
+                below = list(node.args if inverse is None else (node.args[0], inverse)) + ([t for t, _ in node.index.terms] if node.index is not None else [])
                 if self._free(node, varying):
                     if node is root:
                         self.value(node)
@@ -259,6 +267,9 @@ class Block:
             return f"{self._axis(node.attr)} + iota<i64v>()"
         if node.op in ("reduced", "scanned"):
             raise EmitError(f"{node.op} value {node.attr!r} is used before the pass that makes it")
+        inverse = self.lanes.inverse(node)
+        if inverse is not None:
+            return f"{self.vector(node.args[0])} * {self.vector(inverse)}"
         args = [self.vector(a) if varies else self.value(a) for a in node.args]
         if node.op == "cast":
             return self._cast(node, args[0], varies)

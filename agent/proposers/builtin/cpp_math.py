@@ -21,38 +21,36 @@ template <class V> INLINE V recip(V x) {  // 1 / x within 1 ulp for finite, norm
 }
 """, ()),
     "expm1_core": ("""\
-// exp(x) = 2^n (1 + p) for |x| < 88: n = round(x / ln 2), p = exp(x - n ln 2) - 1.
-template <class V> INLINE void expm1_core(V x, V& p, like<V, i32>& n) {
-  typedef like<V, i32> I;
-  const V z = x * 1.44269504088896341f;
-  const V half = bits<V>((bits<I>(z) & splat<I>((i32)0x80000000)) | splat<I>(0x3f000000));
-  n = convert<I>(z + half);
-  const V m = convert<V>(n);
-  V r = x - m * 0.693359375f;
-  r = r + m * 2.12194440e-4f;
+// exp(x) = 2^n (1 + p) for |x| < 105: n = round(x / ln 2) as a float, p = exp(x - n ln 2) - 1; returns p.
+template <class V> INLINE V expm1_core(V x, V& n) {
+  n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;  // adding 1.5 * 2^23 rounds to an integer
+  V r = x - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
   V q = splat<V>(1.9875691500e-4f);
   q = q * r + 1.3981999507e-3f;
   q = q * r + 8.3334519073e-3f;
   q = q * r + 4.1665795894e-2f;
   q = q * r + 1.6666665459e-1f;
   q = q * r + 5.0000001201e-1f;
-  p = q * (r * r) + r;
+  return q * (r * r) + r;
+}
+template <class V> INLINE V power_of_two(V n) { return bits<V>((convert<like<V, i32>>(n) + 127) << 23); }  // |n| < 127
+template <class V> INLINE V clamped(V x, float low, float high) {  // NaN stays
+  x = select(splat<V>(high) < x, splat<V>(high), x);
+  return select(splat<V>(low) > x, splat<V>(low), x);
 }
 """, ()),
     "exp": ("""\
 template <class V> INLINE V exp_(V x) {  // 1 ulp; flushes below exp(-87.3) gradually, overflows to inf
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::exp(a); });
   else {
-    typedef like<V, i32> I;
-    const V c = select(x < -104.0f, splat<V>(-104.0f), select(x > 89.0f, splat<V>(89.0f), x));
-    V p; I n;
-    expm1_core(c, p, n);
+    V n;
+    const V p = expm1_core(clamped(x, -104.0f, 89.0f), n);
 #if defined(__AVX512F__)
-    if constexpr (sizeof(V) == 64)
-      return bits<V>(_mm512_scalef_ps(bits<__m512>(p + 1.0f), bits<__m512>(convert<V>(n))));
+    if constexpr (sizeof(V) == 64) return bits<V>(_mm512_scalef_ps(bits<__m512>(p + 1.0f), bits<__m512>(n)));
 #endif
-    const I a = n >> 1, b = n - a;  // two factors, so that neither leaves the exponent range
-    return (p + 1.0f) * bits<V>((a + 127) << 23) * bits<V>((b + 127) << 23);
+    const V a = convert<V>(convert<like<V, i32>>(n) >> 1);  // two factors, so that neither leaves the exponent range
+    return (p + 1.0f) * power_of_two(a) * power_of_two(V(n - a));
   }
 }
 """, ("each", "expm1_core")),
@@ -60,11 +58,10 @@ template <class V> INLINE V exp_(V x) {  // 1 ulp; flushes below exp(-87.3) grad
 template <class V> INLINE V sigmoid(V x) {  // 2 ulp
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return 1.0 / (1.0 + std::exp(-a)); });
   else {
-    typedef like<V, i32> I;
-    const V c = select(x < -87.0f, splat<V>(-87.0f), select(x > 87.0f, splat<V>(87.0f), x));
-    V p; I n;
-    expm1_core(V(-c), p, n);
-    return recip((p + 1.0f) * bits<V>((n + 127) << 23) + 1.0f);
+    V n;
+    const V p = expm1_core(clamped(V(-x), -87.0f, 87.0f), n);
+    const V scale = power_of_two(n);
+    return recip(p * scale + (scale + 1.0f));
   }
 }
 """, ("each", "expm1_core", "recip")),
@@ -72,11 +69,9 @@ template <class V> INLINE V sigmoid(V x) {  // 2 ulp
 template <class V> INLINE V tanh_(V x) {  // 2 ulp: t / (t + 2) with t = exp(2x) - 1
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::tanh(a); });
   else {
-    typedef like<V, i32> I;
-    const V c = select(x < -9.5f, splat<V>(-9.5f), select(x > 9.5f, splat<V>(9.5f), x));
-    V p; I n;
-    expm1_core(V(c + c), p, n);
-    const V scale = bits<V>((n + 127) << 23);
+    V n;
+    const V p = expm1_core(clamped(V(x + x), -19.0f, 19.0f), n);
+    const V scale = power_of_two(n);
     const V t = p * scale + (scale - 1.0f);
     return t * recip(t + 2.0f);
   }
@@ -86,11 +81,9 @@ template <class V> INLINE V tanh_(V x) {  // 2 ulp: t / (t + 2) with t = exp(2x)
 template <class V> INLINE V expm1_(V x) {  // 2 ulp
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::expm1(a); });
   else {
-    typedef like<V, i32> I;
-    const V c = select(x < -20.0f, splat<V>(-20.0f), select(x > 80.0f, splat<V>(80.0f), x));
-    V p; I n;
-    expm1_core(c, p, n);
-    const V scale = bits<V>((n + 127) << 23);
+    V n;
+    const V p = expm1_core(clamped(x, -20.0f, 80.0f), n);
+    const V scale = power_of_two(n);
     return select(x > 80.0f, exp_(x) - 1.0f, p * scale + (scale - 1.0f));
   }
 }
@@ -143,9 +136,9 @@ template <class V> INLINE V erf_(V x) {  // 2 ulp
     a = a * t - 6.34846687e-1f;
     a = a * t - 1.28717512e-1f;
     a = a * t - t;
-    V p; I n;
-    expm1_core(select(a < -80.0f, splat<V>(-80.0f), a), p, n);
-    const V far = 1.0f - (p + 1.0f) * bits<V>((n + 127) << 23);
+    V n;
+    const V p = expm1_core(clamped(a, -80.0f, 80.0f), n);
+    const V far = 1.0f - (p + 1.0f) * power_of_two(n);
     V b = splat<V>(-5.96761703e-4f);
     b = b * s + 4.99119423e-3f;
     b = b * s - 2.67681349e-2f;

@@ -229,9 +229,25 @@ INLINE void fence() {  // streamed stores become visible to the other threads
 INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 """),
     "minmax": Fragment("""\
-// As PyTorch: NaN wins.
-template <class V> INLINE V maximum(V a, V b) { return select((a > b) | (a != a), a, b); }
-template <class V> INLINE V minimum(V a, V b) { return select((a < b) | (a != a), a, b); }
+// As PyTorch: NaN wins. The processor's max and min return their second operand where either is NaN.
+template <class V> INLINE V maximum(V a, V b) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<V, vec<float, 16>>) {
+    const __m512 x = bits<__m512>(a), y = bits<__m512>(b);
+    return bits<V>(_mm512_mask_mov_ps(_mm512_max_ps(y, x), _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q), y));
+  }
+#endif
+  return select((a > b) | (a != a), a, b);
+}
+template <class V> INLINE V minimum(V a, V b) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<V, vec<float, 16>>) {
+    const __m512 x = bits<__m512>(a), y = bits<__m512>(b);
+    return bits<V>(_mm512_mask_mov_ps(_mm512_min_ps(y, x), _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q), y));
+  }
+#endif
+  return select((a < b) | (a != a), a, b);
+}
 """),
     "fold": Fragment("""\
 template <class V, class F> INLINE auto fold(V v, F f) {  // all lanes into one, pairwise
