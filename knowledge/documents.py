@@ -30,13 +30,16 @@ class Unit:
 
 @dataclass(frozen=True)
 class Document:
-    """A loaded file. ``fields`` is its front matter; list fields that it lacks are empty tuples here."""
+    """A loaded file.
+
+    ``fields`` is its front matter; list fields that it lacks are empty tuples here. Ingestion settles empty targets.
+    """
 
     name: str
     kind: str
     title: str
     units: tuple[Unit, ...]
-    targets: tuple[str, ...] = ("any",)
+    targets: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()

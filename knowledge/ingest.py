@@ -17,7 +17,7 @@ from knowledge.store import KnowledgeStore
 if TYPE_CHECKING:
     from knowledge.documents import Chunk, Document
 
-FORMAT = "1"
+FORMAT = "2"
 """Part of every file's hash: raise it when loading or chunking changes, and every file is done again."""
 GROUP = 64
 """Chunks embedded and written together: enough for full batches, little enough to lose."""
@@ -182,5 +182,5 @@ def _settled(document: Document, targets: tuple[str, ...], kind: str | None) -> 
     return replace(
         document,
         kind=document.kind if stated else kind or document.kind or "guidance",
-        targets=document.targets if stated else targets or ("any",),
+        targets=document.targets if stated else targets or document.targets or ("any",),
     )

@@ -78,7 +78,7 @@ class MiniLM:
         # One batch per thread with a single-threaded matrix product each: element-wise work runs in parallel too, and
         # on a busy
         # machine no thread spins while it waits for another's share of one product.
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
             list(pool.map(run, batches))

@@ -43,15 +43,24 @@ def score(chunk: Chunk, query: Query) -> float:
 
 
 def _speaks_to(move: Mapping[str, Any], query: Query) -> bool:
-    """Whether a move names the query's diagnosis and contradicts none of its language, patterns and phase."""
+    """Whether a move is about this situation: every condition known at this moment holds, and one of them is the
+    diagnosis or the phase.
+
+    Which exemplar will be used is not known yet, so a condition on it decides nothing. Nothing was diagnosed before a
+    draft.
+    """
     when = move.get("when") or {}
-    if query.diagnosis == "unknown" or query.diagnosis not in _listed(when.get("diagnosis")):
-        return False
-    for name, facts in (("language", query.languages), ("pattern", query.patterns), ("phase", (query.phase,))):
+    known: tuple[tuple[str, Sequence[str]], ...] = (
+        ("diagnosis", (query.diagnosis,)),
+        ("phase", (query.phase,)),
+        ("language", query.languages),
+        ("pattern", query.patterns),
+    )
+    for name, facts in known:
         wanted = _listed(when.get(name))
         if wanted and facts and not set(wanted).intersection(facts):
             return False
-    return True
+    return "diagnosis" in when or "phase" in when
 
 
 def _nearness(targets: Sequence[str], families: Sequence[str]) -> float:

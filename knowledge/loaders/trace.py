@@ -69,8 +69,18 @@ def load(text: str, name: str) -> Document:
         kind="trace",
         title=f"Profile {PurePosixPath(name).stem}{where}",
         units=tuple(units),
+        targets=_families(category == "kernel", " ".join(map(str, devices))),
         diagnoses=("low_occupancy",) if low else (),
     )
+
+
+def _families(on_device: bool, device: str) -> tuple[str, ...]:
+    """What a profile is evidence about: processors of the kind it was taken on."""
+    if not on_device:
+        return ("cpu",)
+    name = device.lower()
+    vendor = "nvidia" if "nvidia" in name else "amd" if "amd" in name or "instinct" in name else None
+    return (vendor,) if vendor else ("gpu",)
 
 
 def _by_name(events: list[Any], category: str) -> dict[str, list[Mapping[str, Any]]]:
@@ -123,4 +133,10 @@ def _table(data: Mapping[str, Any], name: str) -> Document:
                 f"{own(row, clock) / calls:.2f} µs per call{f', input shapes {shapes}' if shapes else ''}.",
             )
         )
-    return Document(name=name, kind="trace", title=f"Profile {PurePosixPath(name).stem}", units=tuple(units))
+    return Document(
+        name=name,
+        kind="trace",
+        title=f"Profile {PurePosixPath(name).stem}",
+        units=tuple(units),
+        targets=_families(clock == "self_device_us", str(data.get("device", ""))),
+    )

@@ -22,6 +22,7 @@ def test_trace() -> None:
     assert document.kind == "trace"
     assert document.title == "Profile t on NVIDIA H200"
     assert document.diagnoses == ("low_occupancy",)
+    assert document.targets == ("nvidia",)
     assert document.units[1].text == (
         "softmax_kernel: 2 calls, 40.0 µs (80.0%), median 20.00 µs, shortest 10.00 µs, grid [64, 1, 1], block [128, 1, 1], "
         "registers per thread 40, estimated occupancy % 12."
@@ -30,7 +31,9 @@ def test_trace() -> None:
 
 def test_operators_where_nothing_ran_on_a_device() -> None:
     text = json.dumps({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "dur": 5}]})
-    assert "aten::mm: 1 calls" in load(Path("t.json"), text.encode(), "t.json").units[1].text
+    document = load(Path("t.json"), text.encode(), "t.json")
+    assert "aten::mm: 1 calls" in document.units[1].text
+    assert document.targets == ("cpu",)
 
 
 def test_table_of_averages() -> None:

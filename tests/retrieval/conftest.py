@@ -35,6 +35,12 @@ def write(folder: Path) -> None:
                 f"    do: {{knob: K, multiply: 2}}\n    why: it helps\n",
                 f"# {topic}\n\nAdvice on {topic}.\n\n## More\n\nMore on {topic}.\n\n## Still\n\nStill more on {topic}.\n",
             )
+        _put(
+            folder / "guidance" / language / "start.md",
+            f"title: First settings\nkind: guidance\ntargets: [{family}]\nlanguages: [{language}]\n"
+            f"moves:\n  - when: {{phase: draft, language: {language}, pattern: scan}}\n    do: {{knob: K, set: 4}}\n    why: measured\n",
+            "Where to start.\n",
+        )
         for name in ("memory", "units"):
             _put(
                 folder / "hardware" / family / f"{name}.md",

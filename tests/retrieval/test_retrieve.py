@@ -63,6 +63,14 @@ def test_a_diagnosis_finds_its_advice_with_moves(store: KnowledgeStore) -> None:
         assert passages[0].metadata["moves"][0]["do"] == {"knob": "K", "multiply": 2}
 
 
+def test_a_draft_finds_first_settings_for_its_pattern(store: KnowledgeStore) -> None:
+    assert names(found(store, replace(DRAFT, patterns=("scan",))), "guidance")[0] == "start"
+    assert (
+        names(found(store, replace(DRAFT, patterns=("scan",), phase="improve", diagnosis="spill")), "guidance")[0]
+        != "start"
+    )
+
+
 def test_quotas_and_backfill(store: KnowledgeStore) -> None:
     counts = Counter(p.kind for p in found(store, DRAFT, 12))
     assert sum(counts.values()) == 12
