@@ -66,9 +66,10 @@ def synthesizer(settings: RunSettings) -> Synthesize | None:
     """Prompt synthesis where a proposer other than the built-in one takes part."""
     if all(name == "builtin" for name in settings.proposers):
         return None
-    from agent.prompts.synthesize import synthesize
 
     def render(context: Any, max_tokens: int) -> Any:
+        from agent.prompts.synthesize import synthesize
+
         return synthesize(context, _work(context.spec), max_tokens)
 
     return render

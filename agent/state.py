@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import (
+    TypedDict,  # pydantic, and so the graph server, refuses typing.TypedDict before Python 3.12
+)
 
 
 class RunState(TypedDict, total=False):

@@ -117,6 +117,8 @@ def evaluate(runtime: Runtime, number: int) -> RunState:
             continue
         runtime.check_stop()
         candidate = runtime.store.candidate(i)
+        if any(n.candidate.source == candidate.source for n in runtime.graph.judged):
+            continue  # two branches of one fan-out wrote the same kernel
         verdict = runtime.evaluate(candidate)
         if not is_correct(verdict):
             runtime.check_stop()  # Ctrl-C reaches the judge's workers too: such a verdict says nothing of the candidate

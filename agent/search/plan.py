@@ -30,7 +30,7 @@ def plan(
     """
     remaining = settings.evaluations - len(graph.nodes)
     turn = step % len(settings.proposers)
-    order = (*settings.proposers[turn:], *settings.proposers[:turn])
+    order = [p for p in (*settings.proposers[turn:], *settings.proposers[:turn]) if not graph.failed(p)]
     for proposer in order:
         choice = choose(graph, settings, step, proposer)
         if choice is None:

@@ -6,8 +6,8 @@ from agent.search.fitness import fitness
 from agent.search.view import SearchGraph
 from agent.settings import RunSettings
 
-FAILURES = 3
-"""Proposer failures, or verdicts lost to infrastructure, in a row that end a run."""
+LOST = 3
+"""Verdicts in a row lost to infrastructure that end a run."""
 
 
 def ended(graph: SearchGraph, settings: RunSettings, seconds: float, tokens: int = 0, dollars: float = 0.0) -> str:
@@ -30,9 +30,10 @@ def ended(graph: SearchGraph, settings: RunSettings, seconds: float, tokens: int
         return f"budget of {settings.dollars:g} dollars spent"
     if settings.stagnation is not None and graph.stale() >= settings.stagnation:
         return f"no new best in {graph.stale()} evaluations"
-    lost = [n.evaluation for n in judged[-FAILURES:]]
-    if len(lost) == FAILURES and all(e.status == "infrastructure" for e in lost):
-        return f"the judge could not work {FAILURES} times in a row: {lost[-1].message}"
-    if len(graph.failures) >= FAILURES:
-        return f"proposing failed {len(graph.failures)} times in a row: {graph.failures[-1]}"
+    lost = [n.evaluation for n in judged[-LOST:]]
+    if len(lost) == LOST and all(e.status == "infrastructure" for e in lost):
+        return f"the judge could not work {LOST} times in a row: {lost[-1].message}"
+    if all(graph.failed(p) for p in settings.proposers):
+        last = settings.proposers[-1]
+        return f"{' and '.join(settings.proposers)} failed again and again, last: {graph.failures[last][-1]}"
     return ""

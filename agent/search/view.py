@@ -7,18 +7,24 @@ from agent.search.fitness import is_correct, rank
 from knowledge.runs.records import Step
 from knowledge.runs.store import RunStore
 
+FAILURES = 3
+"""Failures of a proposer in a row after which it is no longer asked."""
+
 Move = tuple[str, tuple[str, ...], str]
 """A phase, the parents it starts from, and the proposer asked."""
 
 
 class SearchGraph:
-    """G=(V, E). ``nodes`` maps ids to judged candidates in order of step and draw; ``steps`` are the run's steps."""
+    """G=(V, E). ``nodes`` maps ids to judged candidates in order of step and draw; ``steps`` are the run's steps.
+
+    ``spent`` are the moves that brought nothing new, ``failures`` each proposer's errors since it last succeeded.
+    """
 
     def __init__(self, store: RunStore, run_id: str) -> None:
         self._store, self._run_id = store, run_id
         self.nodes: dict[str, Judged] = {}
         self.steps: list[Step] = []
-        self.failures: list[str] = []
+        self.failures: dict[str, list[str]] = {}
         self.spent: set[Move] = set()
         self.refresh()
         self.learn()
@@ -39,14 +45,18 @@ class SearchGraph:
         self.spent = {
             (by_step[p.step].phase, by_step[p.step].parents, p.proposer) for p in proposals if not (p.made or p.error)
         }
-        self.failures = []
+        self.failures = {}
         for p in proposals:
-            self.failures = [*self.failures, p.error] if p.error else []
+            self.failures[p.proposer] = [*self.failures.get(p.proposer, []), p.error] if p.error else []
 
     @property
     def judged(self) -> list[Judged]:
         """All judged candidates, oldest first."""
         return list(self.nodes.values())
+
+    def failed(self, proposer: str) -> bool:
+        """Whether a proposer is given up."""
+        return len(self.failures.get(proposer, ())) >= FAILURES
 
     def ranked(self) -> list[Judged]:
         """Correct candidates, best first; of equals the older one first."""

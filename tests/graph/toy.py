@@ -165,26 +165,18 @@ class ToyRetriever:
         ]
 
 
-def main() -> None:
-    """Worker process of the kill tests: ``python toy.py RUN FOLDER`` starts the run, or resumes it where it exists."""
-    import sys
-
+def work(run_id: str, folder: Path) -> None:
+    """A process that starts the run, or resumes it where it exists."""
     from agent.run import optimize, resume
     from agent.settings import RunSettings
     from knowledge.errors import RunNotFound
 
-    run_id, folder = sys.argv[1], Path(sys.argv[2])
     os.environ["KERNELEVOLVE_HOME"] = str(folder)
     judge = ToyJudge(path=folder / "calls.log", pause=0.02)
     proposer = ToyProposer(path=folder / "calls.log", pause=0.005)
     parts = {"proposers": {"builtin": proposer}, "retriever": ToyRetriever(), "judge_factory": judge.factory}
     try:
-        result = resume(run_id, **parts)  # type: ignore[arg-type]
+        resume(run_id, **parts)  # type: ignore[arg-type]
     except RunNotFound:
         settings = RunSettings(evaluations=20, stagnation=None)
-        result = optimize(SPEC, TARGET, settings, run_id=run_id, facts=facts, **parts)  # type: ignore[arg-type]
-    print(result.recommendation, result.best.id if result.best else None, len(result.evaluations))
-
-
-if __name__ == "__main__":
-    main()
+        optimize(SPEC, TARGET, settings, run_id=run_id, facts=facts, **parts)  # type: ignore[arg-type]
