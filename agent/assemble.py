@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,17 @@ from knowledge.runs.home import home
 from knowledge.runs.store import RunStore
 
 if TYPE_CHECKING:
-    from agent.proposers.base import Proposer
-    from agent.runtime import Judge, Retriever, Synthesize
+    from agent.proposers.base import Context, Proposer
+    from agent.runtime import Judge, Prompt, Retriever, Synthesize
     from evaluators.spec.kernel_spec import KernelSpec
     from evaluators.target import Target
 
-PROPOSERS = ("builtin", "llm", "manual")
+PROPOSERS = {
+    "builtin": "agent.proposers.builtin.propose:BuiltinProposer",
+    "llm": "agent.proposers.llm:LLMProposer",
+    "manual": "agent.proposers.manual:ManualProposer",
+}
+"""Proposer → where its class is. Imported when asked for: some need libraries that take seconds to load."""
 
 
 def open_store(settings: RunSettings) -> RunStore:
@@ -34,19 +40,12 @@ def proposers(settings: RunSettings) -> dict[str, Proposer]:
 
 
 def _proposer(name: str, settings: RunSettings) -> Proposer:
-    if name == "builtin":
-        from agent.proposers.builtin.propose import BuiltinProposer
-
-        return BuiltinProposer()
-    if name == "llm":
-        from agent.proposers.llm import LLMProposer
-
-        return LLMProposer(settings)
-    if name == "manual":
-        from agent.proposers.manual import ManualProposer
-
-        return ManualProposer(settings)
-    raise SettingsError("proposers", name, f"of {', '.join(PROPOSERS)}")
+    if name not in PROPOSERS:
+        raise SettingsError("proposers", name, f"one of {', '.join(PROPOSERS)}")
+    module, _, class_name = PROPOSERS[name].partition(":")
+    make = getattr(import_module(module), class_name)
+    proposer: Proposer = make() if name == "builtin" else make(settings)
+    return proposer
 
 
 def retriever(settings: RunSettings) -> Retriever:
@@ -67,10 +66,9 @@ def synthesizer(settings: RunSettings) -> Synthesize | None:
     if all(name == "builtin" for name in settings.proposers):
         return None
 
-    def render(context: Any, max_tokens: int) -> Any:
-        from agent.prompts.synthesize import synthesize
-
-        return synthesize(context, _work(context.spec), max_tokens)
+    def render(context: Context, max_tokens: int) -> Prompt:
+        prompt: Prompt = import_module("agent.prompts.synthesize").synthesize(context, _work(context.spec), max_tokens)
+        return prompt
 
     return render
 
