@@ -205,10 +205,10 @@ def make_inputs(
     values = resolve_dims(spec, dims)
     if spec.inputs is not None:
         return [make_tensor(item, spec, seed, place, values) for item in spec.inputs]
-    from evaluators.spec.model import reference_namespace, seeded
+    from evaluators.spec.model import call_reference, seeded
 
     with seeded(stream_seed(seed, "input"), place), place:
-        made = reference_namespace(spec)["get_inputs"]()
+        made = call_reference(spec, "get_inputs")
     return [_placed(value, place, getattr(torch, spec.dtype)) for value in made]
 
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, Literal
 
 Source = Literal["yaml", "kernelbench", "aten", "live"]
@@ -96,8 +97,9 @@ class KernelSpec:
 
     @property
     def digest(self) -> str:
-        """Content hash (hex, 16 digits): what is computed, on which shapes and dtype; the file's path does not enter."""
-        text = replace(self, origin="", description="").to_json()
+        """Content hash (hex, 16 digits): what is computed, on which shapes and dtype; where files are does not enter."""
+        state = None if self.state is None else PurePath(self.state).name  # saved parameters are named by their content
+        text = replace(self, origin="", description="", state=state).to_json()
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def with_dtype(self, dtype: FloatType) -> KernelSpec:

@@ -34,7 +34,8 @@ def _execute(text: str, origin: str) -> ModuleType:
         raise SpecError(f"{origin}: reference: line {e.lineno}: {e.msg}; fix the Python there") from e
     except Exception as e:
         line = next((f.lineno for f in inspect.trace()[::-1] if f.filename == filename), "?")
-        raise SpecError(f"{origin}: reference: line {line}: {type(e).__name__}: {_one_line(e)}") from e
+        advice = "; install it" if isinstance(e, ModuleNotFoundError) else ""
+        raise SpecError(f"{origin}: reference: line {line}: {type(e).__name__}: {_one_line(e)}{advice}") from e
     if not inspect.isclass(getattr(module, "Model", None)):
         raise SpecError(f"{origin}: reference: defines no class Model; define Model(nn.Module) or a function")
     return module
@@ -48,12 +49,23 @@ def reference_namespace(spec: KernelSpec) -> dict[str, Any]:
     return _execute(spec.reference, spec.origin or spec.name).__dict__
 
 
+def call_reference(spec: KernelSpec, name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a definition of the reference text. Raises SpecError with the line of the text where that fails."""
+    try:
+        return reference_namespace(spec)[name](*args, **kwargs)
+    except Exception as e:
+        line = next((f.lineno for f in inspect.trace()[::-1] if f.filename.startswith("<reference ")), "?")
+        raise SpecError(
+            f"{spec.origin or spec.name}: reference: line {line}: {name}: {type(e).__name__}: {_one_line(e)}"
+        ) from e
+
+
 def constructor_arguments(spec: KernelSpec, dims: Mapping[str, int] | None = None) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments of ``Model`` (and ``ModelNew``): ``get_init_inputs()`` where the reference defines it,
     else the symbolic dims that the constructor names."""
     space = reference_namespace(spec)
     if "get_init_inputs" in space:
-        made = space["get_init_inputs"]()
+        made = call_reference(spec, "get_init_inputs")
         # KernelBench writes [args…] or, in some files, [[args…], {kwargs}].
         if len(made) == 2 and isinstance(made[0], list) and isinstance(made[1], dict):
             return list(made[0]), dict(made[1])
@@ -75,13 +87,8 @@ def build_model(
     place = torch.device(device)
     origin = spec.origin or spec.name
     args, kwargs = constructor_arguments(spec, dims)
-    try:
-        with seeded(stream_seed(seed, "model"), place), place:
-            model: nn.Module = reference_namespace(spec)["Model"](*args, **kwargs)
-    except SpecError:
-        raise
-    except Exception as e:
-        raise SpecError(f"{origin}: reference: Model() raised {type(e).__name__}: {_one_line(e)}") from e
+    with seeded(stream_seed(seed, "model"), place):
+        model: nn.Module = _construct(spec, place, args, kwargs)
     floating = {t.dtype for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()}
     # A live module that mixes precisions on purpose keeps them.
     mixed = spec.source == "live" and len(floating) > 1
@@ -105,6 +112,43 @@ def build_model(
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     return model.train(spec.mode == "train")
+
+
+def _construct(spec: KernelSpec, place: torch.device, args: list[Any], kwargs: dict[str, Any]) -> nn.Module:
+    import torch
+
+    try:
+        with place:
+            made: nn.Module = call_reference(spec, "Model", *args, **kwargs)
+    except SpecError:
+        if place.type != "meta":
+            raise
+        # Some constructors read values (drop-path rates, masks), which the meta device has not.
+        with torch.device("cpu"):
+            made = call_reference(spec, "Model", *args, **kwargs)
+    return made
+
+
+def check(spec: KernelSpec) -> None:
+    """Run the reference on shapes and dtypes alone (the meta device): no memory, no kernels.
+
+    Raises SpecError with the line of the reference where it fails. What needs values to run cannot be seen this way and passes.
+    """
+    from evaluators.spec.inputs import make_inputs
+
+    model = build_model(spec, "meta")
+    inputs = make_inputs(spec, 0, "meta")
+    try:
+        model(*inputs)
+    except NotImplementedError:
+        return
+    except Exception as e:
+        if "meta" in str(e).lower():
+            return
+        line = next((f.lineno for f in inspect.trace()[::-1] if f.filename.startswith("<reference ")), "?")
+        raise SpecError(
+            f"{spec.origin or spec.name}: reference: line {line}: {type(e).__name__}: {_one_line(e)}"
+        ) from e
 
 
 def _load_state(model: nn.Module, spec: KernelSpec, device: torch.device) -> None:
@@ -140,10 +184,15 @@ def to_float64(model: nn.Module, inputs: Sequence[Any]) -> tuple[nn.Module, list
 
 
 def signature(spec: KernelSpec) -> tuple[str, ...]:
-    """Names of forward's arguments, without self, in order."""
+    """Names of the arguments that forward is called with, without self, in order; optional ones left out at the end are not among them."""
     if spec.inputs is not None:
         return tuple(i.name for i in spec.inputs)
-    return tuple(inspect.signature(reference_namespace(spec)["Model"].forward).parameters)[1:]
+    accepted = list(inspect.signature(reference_namespace(spec)["Model"].forward).parameters.values())[1:]
+    if all(p.default is p.empty for p in accepted):
+        return tuple(p.name for p in accepted)
+    from evaluators.spec.inputs import make_inputs
+
+    return tuple(p.name for p in accepted)[: len(make_inputs(spec, 0, "meta"))]
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from evaluators.errors import SpecError
 from evaluators.spec import KernelSpec, load
 from evaluators.spec.from_live import from_module
 from evaluators.spec.inputs import make_inputs
-from evaluators.spec.model import build_model, reference_namespace, signature, to_float64
+from evaluators.spec.model import build_model, check, reference_namespace, signature, to_float64
 from evaluators.spec.suites import root
 
 
@@ -144,6 +144,49 @@ def test_kernelbench_file_without_its_parts(tmp_path: Path) -> None:
     file.write_text("class Model(:\n")
     with pytest.raises(SpecError, match=r"problem.py: line 1: "):
         load(str(file))
+
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = [s.item() for s in torch.linspace(0, 1, 3)]
+    def forward(self, x, h0=None):
+        return x * self.steps[1]
+
+def get_inputs():
+    return [torch.rand(4)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_constructors_that_read_values_and_optional_arguments(tmp_path: Path) -> None:
+    file = tmp_path / "problem.py"
+    file.write_text(PROBLEM)
+    spec = load(str(file))
+    assert signature(spec) == ("x",)
+    assert build_model(spec, "meta")(*make_inputs(spec, 0, "meta")).shape == (4,)
+    check(spec)
+
+
+def test_check_finds_the_line_that_does_not_fit(tmp_path: Path) -> None:
+    spec = load(
+        write(tmp_path, "inputs: {x: [4, 3]}\nreference: |\n  def f(x):\n      y = x + 1\n      return x @ y\n")
+    )
+    with pytest.raises(SpecError, match=r"spec.yaml: reference: line 8: RuntimeError: "):
+        check(spec)
+    file = tmp_path / "problem.py"
+    file.write_text(PROBLEM.replace("return [torch.rand(4)]", "return [torch.rnd(4)]"))
+    with pytest.raises(SpecError, match=r"problem.py: reference: line 13: get_inputs: AttributeError: "):
+        check(load(str(file)))
+    file.write_text("import no_such_module\n" + PROBLEM)
+    with pytest.raises(SpecError, match=r"reference: line 1: ModuleNotFoundError: .*; install it"):
+        check(load(str(file)))
 
 
 @pytest.mark.parametrize(
