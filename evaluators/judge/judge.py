@@ -140,9 +140,9 @@ class Judge:
             partial = session.accuracy if session.accuracy is not None else base.accuracy
             return replace(base, status=failure.status, message=failure.message, accuracy=partial)  # type: ignore[arg-type]
         with phase(phases, "roofline"):
-            bound = self._roofline(measured)
+            bound, why = self._roofline(measured)
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
-        return replace(found, message="; ".join(notes))
+        return replace(found, message="; ".join([*notes, why] if why else notes))
 
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
         return replace(
@@ -152,22 +152,22 @@ class Judge:
             diagnosis=diagnose(found.status, self.target, found.timing, found.roofline, found.resources),
         )
 
-    def _roofline(self, measured: Timing | None) -> Roofline | None:
-        """Roofline of the spec; ``None`` where the reference cannot be traced."""
+    def _roofline(self, measured: Timing | None) -> tuple[Roofline | None, str]:
+        """Roofline of the spec, or ``None`` and why there is none."""
         if self._work is None:
-            from evaluators.errors import EvaluatorError
             from evaluators.ir.facts import work
             from evaluators.ir.trace import trace
 
+            # A verdict already found must not be lost to a reference that cannot be counted, whatever the tracer makes of it.
             try:
                 self._work = work(trace(self.spec))
-            except EvaluatorError:
-                self._work = False
-        if not self._work:
-            return None
+            except Exception as error:
+                self._work = f"no roofline: {type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else 'no message'}"
+        if isinstance(self._work, str):
+            return None, self._work
         from evaluators.roofline import roofline
 
-        return roofline(self._work, self.target, measured.candidate_ms if measured else None)
+        return roofline(self._work, self.target, measured.candidate_ms if measured else None), ""
 
     def _start(self, phases: dict[str, float]) -> None:
         """Start what is not running: the zygote, the reference."""

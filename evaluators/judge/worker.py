@@ -5,6 +5,7 @@ Everything here shares a process with the candidate, so nothing here decides any
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib.util
 import inspect
@@ -96,8 +97,12 @@ class Worker:
         gc.collect()
         poison(case["outputs"], self.device, message["poison"])
         torch.manual_seed(message["seed"])
-        with torch.no_grad():
-            result = self.model(*case["arguments"])
+        try:
+            with torch.no_grad():
+                result = self.model(*case["arguments"])
+        finally:
+            if self.device.type == "cpu":
+                unpoison()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         reply = deliver(result, case)
@@ -187,12 +192,29 @@ def copy_state(model: Any, parameters: list[dict[str, Any]], blocks: list[Any]) 
 
 
 def poison(like: list[Any], device: torch.device, byte: int) -> None:
-    """Fill memory that the next allocations will likely get with one byte value, so that reads of what was never written show."""
+    """Fill memory that the next allocations will likely get with one byte value, so that reads of what was never written show.
+
+    On the CPU glibc is also asked to fill what it hands out, until :func:`unpoison`.
+    """
     blocks = [
         torch.empty(t.numel() * t.element_size(), dtype=torch.uint8, device=device) for t in like for _ in range(2)
     ]
     for block in blocks:
         block.fill_(byte)
+    if device.type == "cpu":
+        _perturb(byte if byte != 0xFF else 0xFE)
+
+
+def unpoison() -> None:
+    """End glibc's filling of allocations: timing runs without it."""
+    _perturb(0xFF)
+
+
+def _perturb(byte: int) -> None:
+    """Have malloc fill allocations with ``byte``; 0xFF turns that off (mallopt's M_PERTURB takes the complement, 0 meaning off)."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(-6, byte ^ 0xFF)
 
 
 def deliver(result: Any, case: dict[str, Any]) -> dict[str, Any]:

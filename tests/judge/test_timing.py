@@ -1,0 +1,78 @@
+"""Arithmetic of paired timing, on sides whose clocks are made up."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluators.judge import timing
+
+ratios = st.floats(0.01, 100, allow_nan=False)
+
+
+@given(st.lists(st.tuples(ratios, ratios), min_size=5, max_size=15))
+def test_interval_holds_the_median_and_is_reproducible(samples: list[tuple[float, float]]) -> None:
+    ratio, low, high = timing.summarize(samples)
+    assert low <= ratio <= high
+    assert timing.summarize(samples) == (ratio, low, high)
+    assert min(a / b for a, b in samples) <= low <= high <= max(a / b for a, b in samples)
+
+
+@given(st.lists(st.tuples(ratios, ratios), min_size=5, max_size=9))
+def test_swapping_sides_inverts_an_odd_median(samples: list[tuple[float, float]]) -> None:
+    if len(samples) % 2:
+        there, back = timing.summarize(samples)[0], timing.summarize([(b, a) for a, b in samples])[0]
+        assert abs(there * back - 1) < 1e-9
+
+
+class Recorder:
+    """A side that sleeps, and remembers in which order things happened."""
+
+    def __init__(self, log: list[str], name: str, seconds: float) -> None:
+        self.log, self.name, self.seconds = log, name, seconds
+        self.calls: list[tuple[int, int]] = []
+
+    def side(self) -> timing.Side:
+        def run(calls: int, offset: int, empty: bool) -> None:
+            self.calls.append((calls, offset))
+            self.log.append(f"{self.name} runs")
+            time.sleep(self.seconds * calls)
+
+        return timing.Side(
+            run,
+            lambda: None,
+            lambda: self.log.append(f"{self.name} go"),
+            lambda: self.log.append(f"{self.name} pause"),
+            3,
+        )
+
+
+def test_sides_alternate_and_the_other_is_stopped() -> None:
+    log: list[str] = []
+    a, b = Recorder(log, "A", 0.0), Recorder(log, "B", 0.0)
+    samples = timing.alternate(a.side(), b.side(), 2, lambda: log.append("check"))
+    once = ["A go", "A runs", "A pause", "B go", "B runs", "B pause", "check"]
+    assert log == once * 2
+    assert len(samples) == 2
+
+
+def test_calibration_fixes_a_count_that_rotates_over_all_sets() -> None:
+    recorder = Recorder([], "A", 0.0005)
+    side = recorder.side()
+    side.calibrate(10.0, flushed=False)
+    assert side.calls % 3 == 0
+    assert 6 <= side.calls <= 60
+    recorder.calls.clear()
+    side.batch()
+    side.batch()
+    assert {calls for calls, _ in recorder.calls} == {side.calls}
+
+
+def test_wall_time_that_events_do_not_explain_is_reported() -> None:
+    side = Recorder([], "A", 0.0).side()
+    assert timing.agreement(side, 5.0) == (None, True)
+    side.events_ms = [1.0, 1.1, 0.9]
+    assert timing.agreement(side, 1.2) == (1.0, True)
+    assert timing.agreement(side, 2.0) == (1.0, False)
