@@ -1,6 +1,6 @@
 """Random pointwise and row programs through the Triton emitter, against the loop IR's own interpreter.
 
-Collected only by tests/builtin/test_triton_interpreted.py, in a process of its own where TRITON_INTERPRET is set.
+Collected only by tests/builtin/test_triton_processes.py, in a process of its own where TRITON_INTERPRET is set.
 """
 
 from __future__ import annotations
