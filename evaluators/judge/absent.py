@@ -20,6 +20,7 @@ from evaluators.judge.settings import JudgeSettings
 from evaluators.languages.base import Build
 from evaluators.spec.inputs import make_inputs, resolve_dims
 from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.spec.model import build_model
 from evaluators.target import Target
 from evaluators.verdict import Accuracy, Evaluation
 
@@ -184,10 +185,12 @@ def _interpret(
 
 
 def elements(spec: KernelSpec, dims: Mapping[str, int] | None) -> int:
-    """Elements of all inputs together at ``dims``."""
+    """Elements of all inputs and parameters together at ``dims``."""
     import torch
 
-    return sum(t.numel() for t in make_inputs(spec, 0, "meta", dims) if isinstance(t, torch.Tensor))
+    given: int = sum(t.numel() for t in make_inputs(spec, 0, "meta", dims) if isinstance(t, torch.Tensor))
+    held: int = sum(t.numel() for t in build_model(spec, "meta", dims=dims).parameters())
+    return given + held
 
 
 def shrink(spec: KernelSpec) -> dict[str, int] | None:

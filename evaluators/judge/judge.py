@@ -17,8 +17,8 @@ from evaluators.candidate import Candidate
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.diagnose import diagnose
-from evaluators.judge.processes import Failed, Server, environment
-from evaluators.judge.reference import Reference
+from evaluators.judge.processes import Failed, Server, Worker, environment
+from evaluators.judge.reference import Reference, home
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.transport import usable_ipc
@@ -48,6 +48,7 @@ class Judge:
         self.folder: Any = None
         self.absent: Absent | None = None
         self.environment: dict[str, str] = {}
+        self.triton_seed: str | None = None
         self._work: Any = None
 
     def __enter__(self) -> Judge:
@@ -77,7 +78,7 @@ class Judge:
             self.absent = None
         if self.folder is not None:
             self.folder.cleanup()
-            self.folder = None
+            self.folder = self.triton_seed = None
 
     def evaluate(self, candidate: Candidate, timed: bool = True) -> Evaluation:
         """Judge one candidate. Never raises for what the candidate does."""
@@ -178,13 +179,28 @@ class Judge:
                 self.zygote = Server(
                     "evaluators.judge.zygote", preload, environment(self.folder.name, self.threads), self.folder.name
                 )
+                if self.device == "cuda":
+                    self._seed_triton()
         if self.reference is None:
             with phase(phases, "reference"):
-                ipc = self.device == "cuda" and usable_ipc()
+                ipc = self.device == "cuda" and usable_ipc(str(home() / "cache"))
                 self.reference = Reference(self.spec, self.target, self.settings, self.device, self.threads, ipc)
                 self.environment = {
                     **self.reference.environment, "threads": str(self.threads), "transport": "device IPC" if ipc else "host memory",
                 }  # fmt: skip
+
+    def _seed_triton(self) -> None:
+        """Have Triton's driver module (compiled with the host's C compiler, a second or more) built once, for workers to start from."""
+        assert self.zygote is not None
+        folder = f"{self.folder.name}/triton-seed"
+        worker = Worker(self.zygote, self.limits(self.device), {"TRITON_CACHE_DIR": folder})
+        try:
+            worker.ask({"op": "seed"}, 120.0)
+        except Failed as failure:
+            raise JudgeError(f"Triton cannot set up its driver on {self.target.name}: {failure.message}") from None
+        finally:
+            worker.close()
+        self.triton_seed = folder if os.path.isdir(folder) else None
 
     def limits(self, device: str) -> dict[str, Any]:
         """Limits of a worker on ``device``."""

@@ -5,6 +5,7 @@ Run as ``python -m evaluators.judge.oracle FD``. No candidate code ever runs her
 
 from __future__ import annotations
 
+import functools
 import socket
 import sys
 import time
@@ -33,7 +34,7 @@ class Oracle:
     def __init__(self) -> None:
         self.device = torch.device("cpu")
         self.spec: KernelSpec
-        self.model: Any = None
+        self.seed = 0
         self.compiled: Any = None
         self.dims: dict[str, int] | None = None
         self.cases: dict[int, cases.Case] = {}
@@ -43,7 +44,7 @@ class Oracle:
         self.ipc = False
 
     def open(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Build the reference; describe constructor arguments and parameters."""
+        """Take the spec; describe the constructor's arguments."""
         self.spec = KernelSpec.from_json(message["spec"])
         self.device = torch.device(message["device"])
         self.dims = message["dims"]
@@ -54,7 +55,7 @@ class Oracle:
         if self.spec.precision == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
-        self.model = build_model(self.spec, self.device, seed=message["seed"], dims=self.dims)
+        self.seed = message["seed"]
         args, kwargs = constructor_arguments(self.spec, self.dims)
         device_name = torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu"
         return {
@@ -62,6 +63,11 @@ class Oracle:
             "keywords": wire.flatten(dict(kwargs), []),
             "environment": {"torch": torch.__version__, "device": device_name, "cuda": str(torch.version.cuda)},
         }, []
+
+    @functools.cached_property
+    def model(self) -> Any:
+        """The reference, built when it is first needed."""
+        return build_model(self.spec, self.device, seed=self.seed, dims=self.dims)
 
     def parameters(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """The reference's parameters and buffers, copied afresh to one shared block each."""
@@ -225,13 +231,7 @@ class Oracle:
 
 def _fill(block: Any, tensor: Any) -> None:
     """Copy a tensor's memory into a block, across devices where need be."""
-    wire.copy_storage(tensor if tensor.device.type == block.device.type else _moved(tensor, block.device), block)
-
-
-def _moved(tensor: Any, device: Any) -> Any:
-    """A copy on another device with the same strides."""
-    flat = tensor.as_strided((wire.extent(tensor),), (1,), tensor.storage_offset()).to(device)
-    return flat.as_strided(tensor.shape, tensor.stride())
+    wire.copy_storage(wire.moved(tensor, block.device), block)
 
 
 def form_problem(case: cases.Case, reply: dict[str, Any], device: str) -> tuple[str, str] | None:

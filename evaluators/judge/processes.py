@@ -31,6 +31,10 @@ _KEPT = (
     "CUDA_PATH",
     "CUDA_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
+    "CC",
+    "CXX",
+    "CPATH",
+    "LIBRARY_PATH",
     "VIRTUAL_ENV",
 )
 
@@ -148,11 +152,15 @@ class Server:
 class Worker:
     """A candidate's process, forked from a zygote. Ends with :meth:`close`, whatever state it is in."""
 
-    def __init__(self, zygote: Server, limits: dict[str, Any], env: dict[str, str]) -> None:
+    def __init__(
+        self, zygote: Server, limits: dict[str, Any], env: dict[str, str], triton_seed: str | None = None
+    ) -> None:
         self.zygote = zygote
         self.limits = limits
         self.folder = tempfile.mkdtemp(prefix="candidate-")
         os.chmod(self.folder, 0o700)
+        if triton_seed is not None:
+            shutil.copytree(triton_seed, f"{self.folder}/triton")
         self.channel, theirs = pair()
         self.output, output_end = os.pipe()
         os.set_blocking(self.output, False)

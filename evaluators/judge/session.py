@@ -38,7 +38,7 @@ class Session:
     ) -> None:
         self.judge, self.build, self.reference, self.settings = judge, build, reference, settings
         self.device, self.interpreter = device, interpreter
-        self.worker = Worker(zygote, judge.limits(device), {LIBRARY_VARIABLE: build.native or ""})
+        self.worker = Worker(zygote, judge.limits(device), {LIBRARY_VARIABLE: build.native or ""}, judge.triton_seed)
         self.isolation = ""
         self.accuracy: Accuracy | None = None
         self.seed = secrets.randbits(40)
@@ -125,9 +125,12 @@ class Session:
     def resources(self, known: dict[str, Any]) -> dict[str, Any]:
         """Compilation's report plus, on a GPU, registers, spills and shared memory of the kernels that ran."""
         if self.device == "cuda":
-            kernels = self.worker.ask({"op": "resources"}, 30.0)["kernels"]
-            if isinstance(kernels, list):
-                known["kernels"] = kernels[:32]
+            try:
+                kernels = self.worker.ask({"op": "resources"}, 30.0).get("kernels")
+            except Failed as failure:
+                known["kernels_unknown"] = failure.message[:200]  # says nothing of the candidate's results
+            else:
+                known["kernels"] = kernels[:32] if isinstance(kernels, list) else []
         return known
 
     def prepare_timing(self) -> None:

@@ -103,6 +103,14 @@ def copy_storage(source: Any, block: Any) -> None:
         block.view(source.dtype).copy_(flat)
 
 
+def moved(tensor: Any, device: Any) -> Any:
+    """The tensor on another device with its strides kept; itself where it is there already."""
+    if tensor.device.type == torch.device(device).type:
+        return tensor
+    flat = tensor.detach().as_strided((extent(tensor),), (1,), tensor.storage_offset()).to(device)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
 def attach(blocks: list[dict[str, Any]], fds: list[int]) -> list[Any]:
     """Open the blocks another process described; takes over (and closes) ``fds``."""
     opened = []

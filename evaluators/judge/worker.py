@@ -72,7 +72,7 @@ class Worker:
     def case(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Take over one set of inputs and the blocks for its outputs."""
         blocks = wire.attach(message["blocks"], fds)
-        tensors = [self._local(wire.view(blocks[i], about)) for i, about in enumerate(message["inputs"])]
+        tensors = [wire.moved(wire.view(blocks[i], about), self.device) for i, about in enumerate(message["inputs"])]
         outputs = [wire.view(b, about) for b, about in zip(blocks[len(tensors) :], message["outputs"], strict=True)]
         self.cases[message["case"]] = {
             "arguments": wire.rebuild(message["tree"], tensors),
@@ -81,14 +81,6 @@ class Worker:
             "outputs": outputs,
         }
         return {}
-
-    def _local(self, tensor: Any) -> Any:
-        """The input on the worker's device: the shared memory itself, or a copy where it came through host memory."""
-        if tensor.device.type == self.device.type:
-            return tensor
-        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.device)
-        wire.copy_storage(tensor, made.as_strided((wire.extent(made),), (1,)).view(torch.uint8))
-        return made
 
     def run(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """One call on a case, after filling freed memory with ``poison``; outputs go to the case's blocks."""
@@ -108,7 +100,7 @@ class Worker:
         reply = deliver(result, case)
         if self.device.type == "cuda" and case["wires"] and case["wires"][0].device.type == "cpu":
             for block, tensor in zip(case["wires"], case["tensors"], strict=True):
-                wire.copy_storage(tensor.cpu(), block)
+                wire.copy_storage(wire.moved(tensor, "cpu"), block)
         return reply
 
     def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:

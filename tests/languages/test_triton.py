@@ -1,0 +1,129 @@
+"""Triton candidates without a GPU: review, compilation ahead of time, numerics in the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from evaluators import targets
+from evaluators.errors import SourceRejected
+from evaluators.judge.absent import elements, shrink
+from evaluators.judge.judge import Judge
+from evaluators.languages import triton, triton_interpreter
+from evaluators.languages.triton_resources import amd_resources
+from evaluators.spec.kernel_spec import Dim, InputSpec
+from tests.judge.conftest import TRITON_ROW_SUM, make_spec
+from tests.judge.conftest import triton as candidate
+
+SPEC = make_spec("x.sum(-1)", InputSpec("x", ("B", "N")), dims={"B": Dim(8192, 1, 65536), "N": Dim(512, 2, 4096)})
+DOT = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def product(a, b, c, BLOCK: tl.constexpr):
+    r = tl.arange(0, BLOCK)
+    at = r[:, None] * BLOCK + r[None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)).to(c.dtype.element_ty))
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, a, b):
+        c = torch.empty_like(a)
+        product[(1,)](a, b, c, BLOCK=64)
+        return c
+"""
+
+
+@pytest.fixture(scope="module")
+def hopper() -> Iterator[Judge]:
+    with Judge(SPEC, replace(targets.load("nvidia-h200"), present=False)) as judge:
+        yield judge
+
+
+def test_absent_device_is_checked_and_never_timed(hopper: Judge) -> None:
+    found = hopper.evaluate(candidate())
+    assert (found.status, found.fitness, found.timing) == ("checked", 0.0, None), found.message
+    assert "nothing was timed" in found.message
+    kernel = found.resources["kernels"][0]
+    assert kernel["name"] == "row_sum"
+    assert kernel["programs"] == 8192
+    assert kernel["num_warps"] == 4
+    assert kernel["registers"] > 0
+    assert kernel["spills"] == 0
+    assert found.accuracy is not None
+
+
+def test_wrong_numerics_are_found_without_the_device(hopper: Judge) -> None:
+    assert (
+        hopper.evaluate(candidate(TRITON_ROW_SUM.replace("tl.sum(v, 0)", "tl.sum(v, 0) * 1.01"))).status == "mismatch"
+    )
+
+
+def test_compile_error_shows_the_kernel_line(hopper: Judge) -> None:
+    found = hopper.evaluate(candidate(TRITON_ROW_SUM.replace("tl.sum(v, 0)", "tl.summ(v, 0)")))
+    assert found.status == "compile_error"
+    assert "summ" in found.message
+
+
+def test_a_kernel_for_one_shape_only_is_checked_at_that_shape() -> None:
+    fixed = TRITON_ROW_SUM.replace(
+        "        y = torch.empty",
+        "        if x.shape != (512, 512):\n            raise ValueError('specialised')\n        y = torch.empty",
+    )
+    spec = replace(SPEC, dims={"B": Dim(512, 1, 65536), "N": Dim(512, 2, 4096)})
+    with Judge(spec, replace(targets.load("amd-mi300x"), present=False)) as judge:
+        found = judge.evaluate(candidate(fixed))
+    assert found.status == "checked", found.message
+    assert "at full size" in found.message
+    assert found.resources["kernels"][0]["occupancy"] > 0
+
+
+def test_bfloat16_products_are_right_in_the_interpreter() -> None:
+    spec = make_spec(
+        "a @ b", InputSpec("a", (64, 64)), InputSpec("b", (64, 64), args={"std": 0.125}), args="a, b", dtype="bfloat16"
+    )
+    with Judge(spec, replace(targets.load("nvidia-a100"), present=False)) as judge:
+        found = judge.evaluate(candidate(DOT))
+        assert found.status == "checked", found.message
+        over = judge.evaluate(candidate(DOT.replace("tl.dot(", "(0.9 * tl.dot(").replace(".to(c.", ").to(c.")))
+        assert over.status == "mismatch"
+
+
+def test_bfloat16_conversions_match_pytorch() -> None:
+    values = torch.cat(
+        [torch.randn(5000) * 10.0**e for e in range(-30, 30, 6)]
+        + [torch.tensor([0.0, -0.0, float("inf"), float("nan")])]
+    )
+    bits = triton_interpreter.to_bfloat16(values.numpy())
+    expected = values.to(torch.bfloat16)
+    found = torch.from_numpy(bits.view(np.int16)).view(torch.bfloat16)
+    assert torch.equal(found.nan_to_num(), expected.nan_to_num())
+    back = torch.from_numpy(triton_interpreter.to_float32(bits))
+    assert torch.equal(back.nan_to_num(), expected.float().nan_to_num())
+
+
+def test_a_module_without_a_kernel_is_rejected() -> None:
+    plain = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.sum(-1)\n"
+    with pytest.raises(SourceRejected, match=r"no @triton.jit function"):
+        triton.check(plain)
+
+
+def test_shrinking_stays_inside_declared_ranges() -> None:
+    spec = replace(SPEC, dims={"B": Dim(65536, 4096, 65536), "N": Dim(4096, 2, 4096)})
+    dims = shrink(spec)
+    assert dims is not None
+    assert all(spec.dims[k].low <= v <= spec.dims[k].high for k, v in dims.items())
+    assert elements(spec, dims) < elements(spec, None)
+    assert shrink(make_spec("x", InputSpec("x", (4096, 4096)))) is None
+
+
+def test_resources_from_amd_assembly() -> None:
+    text = "  .vgpr_count:     42\n  .vgpr_spill_count: 3\n  .sgpr_spill_count: 1\n; Occupancy: 8\n"
+    assert amd_resources(text) == {"registers": 42, "spills": 4, "occupancy": 8}
