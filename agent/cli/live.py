@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from agent import events
+from agent.report.data import compiled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,7 +118,7 @@ class Live:
 def _figures(evaluation: Evaluation) -> str:
     t = evaluation.timing
     if t is None:
-        return ""
+        return compiled(evaluation)[:60] if evaluation.status == "checked" else ""
     return f"{t.candidate_ms:>9.4g} ms {t.ratio:>6.2f}× ({t.low:.2f}–{t.high:.2f})"
 
 

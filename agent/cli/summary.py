@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.report.data import Node, RunReport
+from agent.report.data import Node, RunReport, compiled
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,6 +36,9 @@ def result_table(report: RunReport, folder: Path | None) -> Table:
     if verdict and verdict.roofline and verdict.roofline.fraction is not None:
         r = verdict.roofline
         table.add_row("roofline", f"{100 * (r.fraction or 0):.0f}% of the {r.limit} bound ({r.bound_ms:.4g} ms)")
+    if verdict and verdict.status == "checked":
+        table.add_row("compiled", compiled(verdict) or "no figures reported")
+        table.add_row("checks", verdict.message)
     table.add_row("candidates", _counts(report))
     if report.stop_reason:
         table.add_row("ended", report.stop_reason)

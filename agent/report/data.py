@@ -90,7 +90,8 @@ class RunReport:
         if kind == "none":
             return f"No correct kernel in {len(self.nodes)} candidates; keep PyTorch."
         if kind == "untimed":
-            return f"A kernel was checked numerically and compiled for {self.target}; nothing was timed, because that device is not here."
+            checked = "was checked numerically and compiles" if verdict and verdict.accuracy else "compiles, unchecked,"
+            return f"A kernel {checked} for {self.target}; nothing was timed, because that device is not here."
         if verdict is None or verdict.timing is None:
             return "The best candidate was not confirmed; keep PyTorch."
         t = verdict.timing
@@ -119,3 +120,17 @@ def lineage(report: RunReport) -> tuple[Node, ...]:
         parents = [by_id[p] for p in current.candidate.parents if p in by_id]
         current = parents[0] if parents else None
     return tuple(reversed(chain))
+
+
+def compiled(evaluation: Evaluation) -> str:
+    """What the compiler reported of each device kernel, in one line; empty where it reported none."""
+    kernels = evaluation.resources.get("kernels")
+    if not isinstance(kernels, (list, tuple)):
+        return ""
+    units = {"registers": "registers", "spills": "spills", "shared_bytes": "B shared", "num_warps": "warps"}
+    lines = []
+    for kernel in kernels:
+        if isinstance(kernel, Mapping):
+            figures = ", ".join(f"{kernel[key]} {unit}" for key, unit in units.items() if key in kernel)
+            lines.append(f"{kernel.get('name', 'kernel')} {figures}".strip())
+    return "; ".join(lines)
