@@ -35,6 +35,7 @@ class MiniLM:
         self.window = 256
         self._tokenizer: Any = None
         self._weights: dict[str, Array] | None = None
+        self._blas: Any = None
 
     @property
     def tokenizer(self) -> Any:
@@ -72,16 +73,19 @@ class MiniLM:
         def run(rows: list[int]) -> None:
             out[rows] = self._forward([ids[i] for i in rows])
 
-        if len(batches) == 1:
-            run(batches[0])
-            return out
         # One batch per thread with a single-threaded matrix product each: element-wise work runs in parallel too, and
         # on a busy
         # machine no thread spins while it waits for another's share of one product.
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        if self._blas is None:
+            from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
-            list(pool.map(run, batches))
+            self._blas = ThreadpoolController()
+        with self._blas.limit(limits=1, user_api="blas"):
+            if len(batches) == 1:
+                run(batches[0])
+            else:
+                with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
+                    list(pool.map(run, batches))
         return out
 
     def _ids(self, text: str) -> list[int]:

@@ -10,7 +10,7 @@ FREE_PHASES = ("search", "chat")
 # Shares of a dozen, in the order in which the kinds are shown. Exemplars come first where a kernel is to be written;
 # where something was measured or
 # went wrong, advice about that comes first, but an exemplar for every pattern always has room (see ``quotas``).
-_DRAFT = {"kernel": 6, "constraints": 2, "guidance": 2, "hardware": 2}
+_DRAFT = {"kernel": 5, "guidance": 3, "constraints": 2, "hardware": 2}
 _CROSSOVER = {"kernel": 5, "guidance": 4, "constraints": 1, "hardware": 2}
 _DEBUG = {"guidance": 4, "constraints": 3, "kernel": 4, "hardware": 1}
 _IMPROVE = {"guidance": 4, "kernel": 4, "hardware": 3, "lesson": 1}
