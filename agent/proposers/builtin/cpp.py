@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, TemplateError
@@ -92,7 +94,8 @@ def facts(kernel: Kernel, program: Program) -> dict[str, int | str]:
 
     ``pattern``; ``rows`` and ``cols`` (points of the row axes, of the longest pass's column axes); ``inner`` (extent of the contiguous
     axis a schedule lays vectors along: ``lane_rows`` for lanes over rows, ``lane_cols`` over columns); ``outer`` (rows divided by
-    ``lane_rows``); ``passes``; ``bytes`` (widest element); ``ragged``; ``m``, ``n``, ``k``, ``batch`` of a contraction; ``threads``.
+    ``lane_rows``); ``passes``; ``bytes`` (widest element); ``ragged``; ``m``, ``n``, ``k``, ``batch`` of a contraction, and ``direct``
+    where its right factor is contiguous along n; ``threads``; ``amx``: the processor multiplies bfloat16 tiles.
     """
     pattern = classify(kernel)
     rows = _points(a.extent for a in kernel.rows)
@@ -120,10 +123,22 @@ def facts(kernel: Kernel, program: Program) -> dict[str, int | str]:
         "k": 0,
         "batch": 0,
         "threads": os.cpu_count() or 1,
+        "amx": int("amx_bf16" in _processor_flags()),
+        "direct": 1,
     }
     if pattern == "contraction":
         out |= ProductView.facts(kernel)
     return out
+
+
+@cache
+def _processor_flags() -> frozenset[str]:
+    """Instruction sets of the local processor, as Linux names them (empty elsewhere)."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((line.split(":", 1)[1] for line in lines if line.startswith("flags")), "").split())
 
 
 def _points(extents: Any) -> int:

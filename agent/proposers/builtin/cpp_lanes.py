@@ -65,6 +65,8 @@ class LanePass:
     @property
     def hoisted(self) -> str:
         """Values that neither the lanes nor the columns change."""
+        for c in self.source.cols:
+            bounds(self.view.top, c)
         return hoisted(self.view.top, self.source, frozenset((self.view.axis, *(c.name for c in self.source.cols))))
 
     @property
@@ -176,7 +178,7 @@ class LanePass:
         if not targets:
             return ""
         self.view.lanes.used.add("prefetch")
-        block = self.block.inside({column: ahead})
+        block = self.view.top.inside({column: ahead})  # nothing known at the current column may be reused
         lines = [f"const i64 {ahead} = {var(column)} + {distance}" + (
             f" < {limit} ? {var(column)} + {distance} : {limit - 1};" if limit is not None else ";")]
         for u in range(vectors):

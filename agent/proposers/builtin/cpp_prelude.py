@@ -317,6 +317,37 @@ template <class V> INLINE V reversed(V v) {
 INLINE i64 floor_div(i64 a, i64 b) { const i64 q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
 INLINE i64 floor_mod(i64 a, i64 b) { const i64 r = a % b; return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0); }
 """),
+    "tiles": Fragment("""\
+#if defined(__AMX_BF16__) && defined(__AVX512F__)
+#include <sys/syscall.h>
+#include <unistd.h>
+static bool tiles_allowed() {  // Linux hands out tile state on request (ARCH_REQ_XCOMP_PERM, feature 18)
+  static const bool allowed = syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+  return allowed;
+}
+static void tiles_configure() {  // eight tiles of 16 rows by 64 bytes
+  struct { uint8_t palette, start, unused[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape = {};
+  shape.palette = 1;
+  for (int t = 0; t < 8; ++t) { shape.bytes[t] = 64; shape.rows[t] = 16; }
+  _tile_loadconfig(&shape);
+}
+typedef vec<float, 16> tile_row;
+// The leading bfloat16 of every lane goes to memory, what remains is returned; three times empties a float32 exactly.
+INLINE tile_row split_off(uint16_t* p, tile_row x) {
+  const auto top = bits<vec<uint32_t, 16>>(x);
+  const auto half = __builtin_convertvector(top >> 16, vec<uint16_t, 16>);
+  __builtin_memcpy(p, &half, sizeof half);
+  return x - bits<tile_row>(top & 0xffff0000u);
+}
+INLINE void split_off_pair(uint16_t* p, tile_row& even, tile_row& odd) {  // the same for two k, interleaved
+  const auto a = bits<vec<uint32_t, 16>>(even), b = bits<vec<uint32_t, 16>>(odd) & 0xffff0000u;
+  const auto both = (a >> 16) | b;
+  __builtin_memcpy(p, &both, sizeof both);
+  even = even - bits<tile_row>(a & 0xffff0000u);
+  odd = odd - bits<tile_row>(b);
+}
+#endif
+"""),
     **{name: Fragment(text, needs) for name, (text, needs) in MATH.items()},
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agent.errors import EmitError
-from agent.proposers.builtin.cpp_expr import Block
+from agent.proposers.builtin.cpp_expr import Block, Lanes
 from agent.proposers.builtin.cpp_view import View, roots_of, taken, var
 from evaluators.ir.expr import Expr, axes_of, walk
 from evaluators.ir.kernel import Axis, Kernel, Pass, Program, Reduction
@@ -157,16 +157,59 @@ class ProductView(View):
             out = []
             for i in range(rows):
                 for j in range(vectors):
-                    out.append(self._epilogue(f"({m} + {i})", f"({n} + {j} * W)", f"acc{i}_{j}", f"rest_{j}" if partial else None, stream))
+                    out.append(self.epilogue(f"({m} + {i})", f"({n} + {j} * W)", f"acc{i}_{j}", f"rest_{j}" if partial else None, stream))
             return "\n".join(out)
         tile = ", ".join("{" + ", ".join(f"acc{i}_{j}" for j in range(vectors)) + "}" for i in range(rows))
-        inner = self._epilogue(f"({m} + i)", f"({n} + j * W)", "tile[i][j]", "rest" if partial else None, stream)
+        inner = self.epilogue(f"({m} + i)", f"({n} + j * W)", "tile[i][j]", "rest" if partial else None, stream)
         rest = f"const int rest = rest_of[j];\nif (rest == 0) break;\n" if partial else ""
         rests = f"const int rest_of[{vectors}] = {{{', '.join(f'rest_{j}' for j in range(vectors))}}};\n" if partial else ""
         return (
             f"const f32v tile[{rows}][{vectors}] = {{{tile}}};\n{rests}for (int i = 0; i < {rows}; ++i) {{\n"
             f"for (int j = 0; j < {vectors}; ++j) {{\n{rest}{inner}\n}}\n}}"
         )
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """How many bfloat16 numbers sum to each operand: one where it is a bfloat16 tensor itself, three for float32."""
+        return self._parts(self.shape.left), self._parts(self.shape.right)
+
+    @property
+    def products(self) -> list[tuple[int, int, bool, bool]]:
+        """The products of parts that matter, small ones first, ordered so that neighbours share an operand: left part, right part,
+        and whether each must be loaded."""
+        left, right = self.parts
+        order = [(0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)]
+        out: list[tuple[int, int, bool, bool]] = []
+        for a, b in order:
+            if a < left and b < right:
+                before = out[-1] if out else (-1, -1, True, True)
+                out.append((a, b, before[0] != a, before[1] != b))
+        return out
+
+    def left_vector(self, target: str, m: str, k: str, rest: str | None) -> str:
+        """Assign 16 consecutive k of the left factor to ``target``."""
+        s = self.shape
+        along = Lanes(frozenset((s.k.name,)), self.lanes.buffers, used=self.lanes.used, serial=self.lanes.serial + 1000)
+        block = Block(along, self.top, {s.m.name: m, s.k.name: k}, rest)
+        block.lines.append(f"{target} = {block.vector(s.left)};")
+        return taken(block)
+
+    def right_vector(self, target: str, k: str, n: str, rest: str | None) -> str:
+        """Assign 16 consecutive columns of the right factor to ``target``."""
+        s = self.shape
+        block = self.top.inside({s.k.name: k, s.n.name: n}, rest)
+        block.lines.append(f"{target} = {block.vector(s.right)};")
+        return taken(block)
+
+    def use(self, *fragments: str) -> str:
+        """Ask for prelude fragments that the skeleton calls itself."""
+        self.lanes.used.update((*fragments, "tiles"))
+        return ""
+
+    def _parts(self, operand: Expr) -> int:
+        if operand.op == "load":
+            return {"bfloat16": 1, "float16": 2}.get(self.program.buffers[operand.attr].dtype, 3)
+        return 3
 
     def rests(self, vectors: int, n: str) -> str:
         """Declare how many lanes of each vector lie inside the matrix."""
@@ -176,7 +219,8 @@ class ProductView(View):
             lines.append(f"const int rest_{u} = {left} >= W ? W : {left} > 0 ? (int)({left}) : 0;")
         return "\n".join(lines)
 
-    def _epilogue(self, m: str, n: str, value: str, rest: str | None, stream: bool) -> str:
+    def epilogue(self, m: str, n: str, value: str, rest: str | None, stream: bool = False) -> str:
+        """The epilogue of one vector of results ``value`` at row ``m`` and column ``n``."""
         s = self.shape
         block = self.top.inside({s.m.name: m, s.n.name: n}, rest)
         block.results = {s.reduction.name: value}

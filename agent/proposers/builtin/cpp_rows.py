@@ -73,6 +73,8 @@ class RowPass:
     @property
     def hoisted(self) -> str:
         """Values of the row that this pass needs."""
+        for c in self.source.cols:
+            bounds(self.row, c)
         return hoisted(self.row, self.source, frozenset(c.name for c in self.source.cols))
 
     @property
