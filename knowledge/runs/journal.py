@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Table, insert, select, update
 
 from knowledge.runs import schema
 from knowledge.runs.database import Store, insert_new, writing
-from knowledge.runs.records import Cost, Proposal, Retrieval, Step, now, step_from
+from knowledge.runs.records import Cost, Proposal, Reply, Retrieval, Step, now, step_from
 
 
 def add_step(store: Store, step: Step) -> Step:
@@ -118,6 +118,21 @@ def costs(store: Store, run_id: str) -> list[Cost]:
     with store.engine.connect() as connection:
         rows = _rows(connection, schema.costs, run_id, None, schema.costs.c.id)
         return [Cost(**{k: row[k] for k in Cost.__dataclass_fields__}) for row in rows]
+
+
+def add_reply(store: Store, reply: Reply, cost: Cost) -> None:
+    """Record a model's reply with what it cost, together; where that attempt is already recorded, nothing changes."""
+    with writing(store.engine) as connection:
+        if insert_new(connection, schema.replies, {**asdict(reply), "created": now()}):
+            connection.execute(insert(schema.costs).values(**asdict(cost), created=now()))
+
+
+def replies(store: Store, run_id: str, step: int | None = None) -> list[Reply]:
+    """The replies of a run (of one step), in order of draw and attempt."""
+    t = schema.replies
+    with store.engine.connect() as connection:
+        rows = _rows(connection, t, run_id, step, t.c.step, t.c.draw, t.c.attempt)
+    return [Reply(**{k: row[k] for k in Reply.__dataclass_fields__}) for row in rows]
 
 
 def _retrieval_from(row: Mapping[str, Any]) -> Retrieval:

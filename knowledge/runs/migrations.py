@@ -60,7 +60,21 @@ def first_tables(connection: Connection) -> None:
         connection.execute(text(statement))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables,)
+def replies(connection: Connection) -> None:
+    """What language models replied."""
+    connection.execute(
+        text(
+            """
+    CREATE TABLE replies (
+        run_id VARCHAR NOT NULL REFERENCES runs (id), step INTEGER NOT NULL, draw INTEGER NOT NULL, attempt INTEGER NOT NULL,
+        model VARCHAR NOT NULL, finish_reason VARCHAR NOT NULL, counted VARCHAR NOT NULL, prompt_ref VARCHAR NOT NULL,
+        reply_ref VARCHAR NOT NULL, created VARCHAR NOT NULL, PRIMARY KEY (run_id, step, draw, attempt))
+    """
+        )
+    )
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, replies)
 
 
 def migrate(connection: Connection) -> int:

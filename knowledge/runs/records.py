@@ -136,6 +136,24 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What a language model answered for one draw. ``attempt`` counts from 0; ``finish_reason`` is the server's word, ``stop`` for a whole reply.
+
+    ``prompt_ref`` is the text that was sent. ``counted`` says who counted its tokens: ``server``, or ``estimate`` where the server sent no usage.
+    """
+
+    run_id: str
+    step: int
+    draw: int
+    attempt: int
+    model: str
+    finish_reason: str
+    counted: str
+    prompt_ref: str
+    reply_ref: str
+
+
+@dataclass(frozen=True)
 class PastKernel:
     """A kernel of an earlier run that may help a new spec.
 

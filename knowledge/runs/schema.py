@@ -160,6 +160,21 @@ retrievals = Table(
     Column("seconds", Float, nullable=False),
 )
 
+replies = Table(
+    "replies",
+    metadata,
+    Column("run_id", String, ForeignKey("runs.id"), primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("draw", Integer, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("model", String, nullable=False),
+    Column("finish_reason", String, nullable=False),
+    Column("counted", String, nullable=False),
+    Column("prompt_ref", String, nullable=False),
+    Column("reply_ref", String, nullable=False),
+    Column("created", String, nullable=False),
+)
+
 costs = Table(
     "costs",
     metadata,

@@ -256,6 +256,8 @@ class RunStore:
     retrievals = journal.retrievals
     add_cost = journal.add_cost
     costs = journal.costs
+    add_reply = journal.add_reply
+    replies = journal.replies
 
     # questions about many candidates or runs, in knowledge.runs.queries
 
