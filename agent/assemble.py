@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import SettingsError
+from agent.events import OnEvent, Preparing, silent
 from agent.settings import RunSettings
 from knowledge.runs.home import home
 from knowledge.runs.store import RunStore
@@ -48,7 +49,7 @@ def _proposer(name: str, settings: RunSettings) -> Proposer:
     return proposer
 
 
-def retriever(settings: RunSettings) -> Retriever:
+def retriever(settings: RunSettings, on_event: OnEvent = silent) -> Retriever:
     """Retrieval over the knowledge store, which is first brought up to date with the packaged corpora."""
     from knowledge.ingest import ingest
     from knowledge.store import KnowledgeStore
@@ -57,7 +58,11 @@ def retriever(settings: RunSettings) -> Retriever:
 
     root = Path(settings.home).expanduser() if settings.home else home()
     store = KnowledgeStore.open(root / "knowledge")
-    ingest(None, store)  # the packaged corpora; by content hash, so cheap where nothing changed
+
+    def told(done: int, total: int, name: str) -> None:
+        on_event(Preparing(f"taking in {name}", done, total))
+
+    ingest(None, store, progress=told)  # the packaged corpora; by content hash, so cheap where nothing changed
     return KnowledgeRetriever(store, arms=Arms(**settings.arms))
 
 

@@ -10,6 +10,15 @@ from evaluators.verdict import Evaluation
 
 
 @dataclass(frozen=True)
+class Preparing:
+    """Something slow happens before the run begins: tracing the reference, or taking in the packaged documents (``done`` of ``total``)."""
+
+    what: str
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True)
 class RunStarted:
     """A run begins, or goes on (``resumed``)."""
 
@@ -60,6 +69,17 @@ class ProposerFailed:
     step: int
     proposer: str
     message: str
+
+
+@dataclass(frozen=True)
+class AnswerAwaited:
+    """A person (or another program) is asked for a kernel: the prompt lies at ``question``, the answer is expected at ``answer``."""
+
+    run_id: str
+    candidate_id: str
+    question: str
+    answer: str
+    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -129,11 +149,13 @@ class RunFinished:
 
 
 Event = (
-    RunStarted
+    Preparing
+    | RunStarted
     | JudgeReady
     | StepStarted
     | CandidateProposed
     | ProposerFailed
+    | AnswerAwaited
     | CandidateJudged
     | BestChanged
     | Reflected

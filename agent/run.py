@@ -13,7 +13,7 @@ from typing import Any
 
 from agent import assemble
 from agent.errors import RunBusyError, RunInterrupted
-from agent.events import OnEvent, RunStarted, Stopping, silent
+from agent.events import OnEvent, Preparing, RunStarted, Stopping, silent
 from agent.proposers.base import Proposer
 from agent.result import RunResult, folder_of, result_of
 from agent.runtime import JudgeFactory, Retriever, Runtime, Synthesize
@@ -48,9 +48,12 @@ def optimize(
     """
     settings = settings or RunSettings()
     store = store or assemble.open_store(settings)
+    run_id = run_id or new_run_id(spec.name)
+    # What can be missing (an endpoint, a model) is found out before anything is recorded.
+    parts = _parts(settings, run_id, proposers, retriever, judge_factory, synthesize, on_event)
+    on_event(Preparing("tracing the reference"))
     operators, patterns = (facts or assemble.facts)(spec)
-    run = store.create_run(run_id or new_run_id(spec.name), spec, target, settings.to_dict(), operators, patterns)
-    parts = _parts(settings, run, proposers, retriever, judge_factory, synthesize)
+    run = store.create_run(run_id, spec, target, settings.to_dict(), operators, patterns)
     return _drive(run, settings, store, parts, on_event, resumed=False)
 
 
@@ -77,24 +80,25 @@ def resume(
     settings = RunSettings.from_dict(run.settings)
     if home is not None:
         settings = replace(settings, home=home)
-    parts = _parts(settings, run, proposers, retriever, judge_factory, synthesize)
+    parts = _parts(settings, run.id, proposers, retriever, judge_factory, synthesize, on_event)
     return _drive(run, settings, store, parts, on_event, resumed=True)
 
 
 def _parts(
     settings: RunSettings,
-    run: Run,
+    run_id: str,
     proposers: Mapping[str, Proposer] | None,
     retriever: Retriever | None,
     judge_factory: JudgeFactory | None,
     synthesize: Synthesize | None,
+    on_event: OnEvent,
 ) -> dict[str, Any]:
     return {
         "proposers": proposers or assemble.proposers(settings),
-        "retriever": retriever or assemble.retriever(settings),
+        "retriever": retriever or assemble.retriever(settings, on_event),
         "judge_factory": judge_factory or assemble.judge,
         "synthesize": synthesize or assemble.synthesizer(settings),
-        "folder": folder_of(run.id, settings.home),
+        "folder": folder_of(run_id, settings.home),
     }
 
 

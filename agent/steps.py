@@ -175,6 +175,7 @@ def terminate(runtime: Runtime, reason: str) -> RunState:
     """Confirm the winner in fresh processes and record what the run recommends."""
     runtime.check_stop()
     recommendation, best = conclude(runtime, reason)
+    runtime.close()
     return {"ended": reason, "recommendation": recommendation, "best": best or ""}
 
 
@@ -220,6 +221,9 @@ def context_of(runtime: Runtime, step: Step, share: Share) -> Context:
         options={
             "store": store,
             "run_id": run.id,
+            "folder": runtime.folder,
+            "stop": runtime.stop,
+            "on_event": runtime.on_event,
             "reflections": tuple(s.reflection for s in runtime.graph.steps if s.reflection),
         },
     )
