@@ -39,6 +39,7 @@ _CODES = {
     "StoreUnavailableError": MISSING,
     "ToolMissing": MISSING,
     "EmbeddingModelError": MISSING,
+    "EndpointMissing": MISSING,
 }
 """By class name, looked up along the class's bases, so that a package's errors need not be imported to be recognised."""
 

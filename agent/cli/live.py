@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -14,6 +14,7 @@ from agent.report.data import compiled
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from evaluators.candidate import Candidate
     from evaluators.verdict import Evaluation
@@ -28,20 +29,18 @@ class Live:
         self.run_id: str | None = None
         self.best = 0.0
         self._stack = ExitStack()
-        self._status: Any = None
-        self._doing = ""
+        self._doing = "starting"
         self._began = time.monotonic()
 
     def __enter__(self) -> Live:
         if self.console.is_terminal and not self.quiet:
-            self._status = self._stack.enter_context(self.console.status("starting"))
+            self._stack.enter_context(self.console.status(self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-        self._status = None
 
     def say(self, line: str) -> None:
         """A line of rich markup that stays."""
@@ -52,11 +51,19 @@ class Live:
                 self.console.print(line, soft_wrap=True)
 
     def doing(self, what: str) -> None:
-        """What is going on now; shown on a terminal only, with the best so far and the time spent."""
+        """What is going on now; shown on a terminal only."""
         self._doing = what
-        if self._status is not None:
-            best = f" · best {self.best:.2f}×" if self.best else ""
-            self._status.update(f"{escape(what)}[dim]{best} · {time.monotonic() - self._began:.0f} s[/]")
+
+    def __rich__(self) -> Text:
+        """The line below: drawn anew at every refresh, so that its clock runs."""
+        from rich.text import Text
+
+        seconds = int(time.monotonic() - self._began)
+        best = f" · best {self.best:.2f}×" if self.best else ""
+        tail = f"{best} · {seconds // 60}:{seconds % 60:02d}"
+        room = max(20, self.console.width - len(tail) - 4)
+        shown = self._doing if len(self._doing) <= room else self._doing[: room - 1] + "…"
+        return Text.assemble(shown, (tail, "dim"))
 
     def __call__(self, event: events.Event) -> None:
         match event:
@@ -83,6 +90,9 @@ class Live:
                 self.doing(f"step {event.candidate.step}, {event.candidate.phase}: judging {_tries(event.candidate)}")
             case events.ProposerFailed():
                 self.say(f"[red]proposer {event.proposer}: {escape(_first_line(event.message))}[/]")
+            case events.AnswerAwaited():
+                self.say(f"asked: read {escape(event.question)} and write the kernel to {escape(event.answer)}")
+                self.doing("waiting for an answer")
             case events.CandidateJudged():
                 self._judged(event.candidate, event.evaluation, event.number, event.budget)
             case events.BestChanged():

@@ -109,6 +109,8 @@ def proceed(run_id: str, store: RunStore, *, as_json: bool, quiet: bool) -> None
     def run(live: Live) -> RunResult:
         from agent.run import resume
 
+        so_far = store.best_so_far(run_id)
+        live.best = so_far.fitness if so_far else 0.0
         return resume(run_id, store=store, on_event=live)
 
     _finish(store, run, as_json=as_json, quiet=quiet, notice="")
