@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from agent.errors import EmitError
 from agent.proposers.builtin.cpp_expr import Block
-from agent.proposers.builtin.cpp_view import Accumulator, View, bounds, hoisted, roots_of, taken, var
+from agent.proposers.builtin.cpp_view import Accumulator, View, bounds, hoisted, prefetches, roots_of, taken, var
 from evaluators.ir.expr import Expr, axes_of, walk
 from evaluators.ir.kernel import Axis, Kernel, Pass, Program
 from evaluators.ir.pattern import unit_stride_axis
@@ -187,6 +187,11 @@ class LanePass:
                 assert node.index is not None
                 block.lines.append(f"prefetch({block.address(node.attr, node.index)});")
         return "\n".join([*lines, taken(block)])
+
+    def stream_ahead(self, distance: int) -> str:
+        """Prefetch what this pass reads ``distance`` rows further on, at the current column."""
+        block = self.block.inside({self.view.axis: f"({self.view.c} + {distance})"})
+        return prefetches(self.view.lanes, block, self.source) if distance else ""
 
     def _ahead(self, column: str) -> tuple[int | None, list[Expr]]:
         """Largest safe column of the index loads, and the contiguous loads whose address depends on the column."""

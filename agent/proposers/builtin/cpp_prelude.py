@@ -227,6 +227,7 @@ INLINE void fence() {  // streamed stores become visible to the other threads
 """),
     "prefetch": Fragment("""\
 INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
+INLINE void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }  // second-level cache
 """),
     "minmax": Fragment("""\
 // As PyTorch: NaN wins. The processor's max and min return their second operand where either is NaN.

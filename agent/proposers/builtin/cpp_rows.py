@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from agent.errors import EmitError
 from agent.proposers.builtin.cpp_expr import SCALAR, VECTOR, Block
-from agent.proposers.builtin.cpp_view import Accumulator, View, bounds, hoisted, identity, taken, var
+from agent.proposers.builtin.cpp_view import Accumulator, View, bounds, hoisted, identity, prefetches, taken, var
 from evaluators.ir.kernel import Axis, Kernel, Pass, Program, Reduction, Scan
 from evaluators.ir.pattern import unit_stride_axis
 
@@ -141,6 +141,24 @@ class RowPass:
         """One vector of columns, ``u`` vectors after the loop variable."""
         at = self.c if u == 0 else f"({self.c} + {u} * W)"
         return self._body(self._inside(at, None), u, stream)
+
+    def ahead(self, u: int = 0) -> str:
+        """Prefetch what the first pass will read of the next row, at this vector's columns: for a pass that computes from cache
+        while memory is idle. Nothing where rows or columns do not line up."""
+        view = self.view
+        first = next(p for p in view.kernel.passes if p.cols)
+        if not view.outer or self.lane is None or view.lane_of(first) != self.lane or first.cols != self.source.cols:
+            return ""
+        row = view.outer[-1].name
+        at = self.c if u == 0 else f"({self.c} + {u} * W)"
+        block = self.block.inside({row: f"({var(row)} + 1)", self.lane.name: at})
+        return prefetches(view.lanes, block, first, lambda index: index.coeff(row) != 0)
+
+    def stream_ahead(self, u: int, distance: int) -> str:
+        """Prefetch this pass's own data ``distance`` columns further on."""
+        assert self.lane is not None
+        block = self.block.inside({self.lane.name: f"({self.c} + {distance} + {u} * W)"})
+        return prefetches(self.view.lanes, block, self.source) if distance else ""
 
     def tail(self) -> str:
         """The last, partial vector: ``rest`` columns."""

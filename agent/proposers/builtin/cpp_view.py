@@ -6,7 +6,7 @@ open there and returns their text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from agent.errors import EmitError
@@ -261,3 +261,15 @@ def bounds(block: Block, axis: Axis) -> tuple[str, str]:
     if axis.low is None or axis.high is None:
         return "0", str(axis.extent)
     return block.value(axis.low), block.value(axis.high)
+
+
+def prefetches(lanes: Lanes, block: Block, p: Pass, keep: Callable[[Affine], bool] = lambda _: True) -> str:
+    """Prefetch into the second-level cache every contiguous load of a pass whose index ``keep`` admits, at the block's axes."""
+    found: dict[tuple[str, int], Affine] = {}
+    for root in roots_of(p):
+        for n in walk(root):
+            if n.op == "load" and n.index is not None and not n.index.terms and lanes.stride(n.index) == 1 and keep(n.index):
+                found[n.attr, id(n.index)] = n.index
+    if found:
+        lanes.used.add("prefetch")
+    return "\n".join(f"prefetch_far({block.address(name, index)});" for (name, _), index in found.items())
