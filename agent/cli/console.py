@@ -29,7 +29,7 @@ def print_json(value: Any) -> None:
     """One JSON document on stdout, and nothing else. NaN and infinities become null: JSON has none."""
     from agent.report.page import plain
 
-    sys.stdout.write(json.dumps(plain(value), indent=2, sort_keys=False, default=str) + "\n")
+    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, default=str) + "\n")
     sys.stdout.flush()
 
 

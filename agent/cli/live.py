@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from evaluators.candidate import Candidate
     from evaluators.verdict import Evaluation
 
+_MANY = 20
+"""Documents to take in from which on a plain log says so too, because it takes a while."""
+
 
 class Live:
     """Listens to a run. Call it with events, inside ``with``. ``run_id`` is known from the first event on, for messages after Ctrl-C."""
@@ -67,6 +70,14 @@ class Live:
 
     def __call__(self, event: events.Event) -> None:
         match event:
+            case events.Preparing():
+                self._prepare(event)
+            case events.AnswerAwaited():
+                limit = f" within {event.seconds:g} s" if event.seconds else ""
+                self.say(
+                    f"[bold]a kernel is wanted[/]: read {escape(event.question)}, write {escape(event.answer)}{limit}"
+                )
+                self.doing(f"waiting for {event.answer}")
             case events.RunStarted():
                 self.run_id = event.run_id
                 verb = "resuming" if event.resumed else "run"
@@ -107,6 +118,11 @@ class Live:
                 self.say("[yellow]stopping after this candidate; Ctrl-C again stops at once[/]")
             case events.RunFinished():
                 self.doing("writing the report")
+
+    def _prepare(self, event: events.Preparing) -> None:
+        if event.total > _MANY and event.done == 1:
+            self.say(f"loading the knowledge base: {event.total} documents, only the first time")
+        self.doing(f"{event.done} of {event.total}: {event.what}" if event.total else event.what)
 
     def _judged(self, candidate: Candidate, evaluation: Evaluation, number: int, budget: int) -> None:
         right = evaluation.status in ("correct", "checked")

@@ -149,22 +149,8 @@ def observe(
         if notice:
             live.say(f"[yellow]{notice}[/]")
         try:
-            _knowledge(live)
-            live.doing("reading the spec")
             result = run(live)
         except KeyboardInterrupt as stop:
             raise Interrupted(getattr(stop, "run_id", None) or live.run_id) from None
         write(result.run_id, store, result.folder)
     return load(result.run_id, store), result.folder
-
-
-def _knowledge(live: Live) -> None:
-    """Load the corpus that ships where the knowledge base is still empty, showing how far it is: it takes a while, once."""
-    from knowledge.ingest import ingest
-    from knowledge.store import KnowledgeStore
-
-    store = KnowledgeStore.open()
-    if len(store):
-        return
-    live.say("loading the knowledge base; this is done once")
-    ingest(None, store, progress=lambda done, total, name: live.doing(f"knowledge base: {done} of {total} documents"))

@@ -69,14 +69,12 @@ def command(home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 def toy(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The toy search problem in place of judge, proposers and retrieval; returns its judge. Nothing is compiled or embedded."""
     from agent import assemble
-    from agent.cli import session
     from tests.graph.toy import ToyJudge, ToyProposer, ToyRetriever, facts
 
     judge = ToyJudge()
     monkeypatch.setattr(assemble, "proposers", lambda settings: {n: ToyProposer(name=n) for n in settings.proposers})
-    monkeypatch.setattr(assemble, "retriever", lambda settings: ToyRetriever())
+    monkeypatch.setattr(assemble, "retriever", lambda settings, on_event=None: ToyRetriever())
     monkeypatch.setattr(assemble, "synthesizer", lambda settings: None)
     monkeypatch.setattr(assemble, "judge", judge.factory)
     monkeypatch.setattr(assemble, "facts", facts)
-    monkeypatch.setattr(session, "_knowledge", lambda live: None)
     return judge
