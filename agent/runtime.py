@@ -112,6 +112,7 @@ class Runtime:
         self.graph = SearchGraph(self.store, self.run.id)
         self._open = ExitStack()
         self._judge: Judge | None = None
+        self.aliases: list[Judged] = []  # candidates that came out with the source of a judged one
         self._told = False
 
     @property

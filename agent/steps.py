@@ -14,6 +14,7 @@ from agent.events import (
     StepStarted,
 )
 from agent.proposers.base import Context
+from agent.proposing import Filled, fill, reads_prompt
 from agent.runtime import Clock, Runtime
 from agent.search import reflection
 from agent.search.fitness import fitness, is_correct
@@ -52,9 +53,7 @@ def synthesize_prompt(runtime: Runtime, number: int) -> RunState:
     """Render one prompt from what was retrieved and judged, where a proposer of this step reads prompts."""
     runtime.check_stop()
     step = _step(runtime, number)
-    readers = [
-        s for s in step.shares if getattr(runtime.proposers[s.proposer], "reads_prompt", s.proposer != "builtin")
-    ]
+    readers = [s for s in step.shares if reads_prompt(runtime.proposers[s.proposer])]
     if runtime.synthesize is None or not readers or step.prompt_ref:
         return {"prompt_ref": step.prompt_ref or ""}
     prompt = runtime.synthesize(context_of(runtime, step, readers[0]), runtime.settings.prompt_tokens)
@@ -80,28 +79,21 @@ def generate(runtime: Runtime, state: ShareState) -> None:
     if any(p.draw == share.draws[0] for p in runtime.store.proposals(runtime.run.id, step.step)):
         return
     begin = time.perf_counter()
-    made: list[Candidate] = []
     error = ""
-    context = context_of(runtime, step, share)
+    filled = Filled()
     try:
-        made = runtime.proposers[share.proposer].propose(context, len(share.draws))
+        filled = fill(runtime.proposers[share.proposer], context_of(runtime, step, share), runtime.aliases)
     except Exception as failure:  # a proposer's bug costs its share, never the run
         error = " ".join(f"{type(failure).__name__}: {failure}".split())
         runtime.on_event(ProposerFailed(runtime.run.id, step.step, share.proposer, error))
     end = time.perf_counter()
     runtime.clock.proposed(begin, end)
-    known = {n.candidate.source for n in runtime.graph.judged}
-    fresh: list[Candidate] = []
-    for candidate in made:
-        if candidate.source not in known:
-            known.add(candidate.source)
-            fresh.append(_filed(candidate, step, context))
     proposal = Proposal(
-        runtime.run.id, step.step, share.draws[0], share.proposer, len(share.draws), len(fresh), len(made) - len(fresh),
+        runtime.run.id, step.step, share.draws[0], share.proposer, len(share.draws), len(filled.fresh), filled.repeats,
         error, end - begin,
     )  # fmt: skip
-    if runtime.store.add_proposal(proposal, fresh):
-        for candidate in fresh:
+    if runtime.store.add_proposal(proposal, filled.fresh):
+        for candidate in filled.fresh:
             runtime.on_event(CandidateProposed(runtime.run.id, candidate))
 
 
@@ -242,12 +234,6 @@ def _query(runtime: Runtime, step: Step) -> Query:
         patterns=run.patterns,
         message=broken.message if broken else "",
     )
-
-
-def _filed(candidate: Candidate, step: Step, context: Context) -> Candidate:
-    """The candidate as recorded. Phase and parents are its proposer's word: what was asked as an improvement may come back a draft."""
-    visible = {j.candidate.id for j in (*context.parents, *context.siblings, *context.seen)}
-    return replace(candidate, step=step.step, parents=tuple(p for p in candidate.parents if p in visible))
 
 
 def _step(runtime: Runtime, number: int) -> Step:

@@ -151,7 +151,24 @@ def test_repeated_sources_are_not_judged_again(world: World) -> None:
     world.proposers["builtin"] = Stubborn()
     result = world.run(evaluations=24, drafts=4)
     assert len(result.evaluations) == 1
-    assert world.store.proposals("toy-1")[0].repeats == 3
+    assert world.store.proposals("toy-1")[0].repeats >= 3
+
+
+def test_a_deterministic_proposer_is_asked_again_where_its_plan_came_to_an_old_source(world: World) -> None:
+    class Aliasing(ToyProposer):
+        """Enumerates plans, every other of which renders to the same source; skips the plans it has seen."""
+
+        def propose(self, context: Any, n: int) -> list[Candidate]:
+            tried = {j.candidate.knobs["plan"] for j in context.seen}
+            plans = [p for p in range(12) if p not in tried][:n]
+            made = zip(context.ids, plans, strict=False)
+            return [Candidate(i, "cpp", f"# x = {p // 2}", self.name, knobs={"plan": p}) for i, p in made]
+
+    world.proposers["builtin"] = Aliasing()
+    result = world.run(evaluations=24, drafts=4, stagnation=None)
+    made = world.store.candidates(world.store.candidate_ids("toy-1"))
+    assert sorted(c.source for c in made) == [f"# x = {i}" for i in range(6)]
+    assert result.reason == "no proposer has anything new to try"
 
 
 def test_luck_does_not_survive_confirmation(world: World) -> None:
@@ -248,6 +265,25 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: Path, at: int
         assert len(world.judge.judged) == len(set(world.judge.judged)) == 9
         results.append([(e.candidate_id, e.fitness) for e in result.evaluations])
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_stopping_while_branches_propose_keeps_what_they_made(world: World, hard: bool) -> None:
+    class Stopped(ToyProposer):
+        def propose(self, context: Any, n: int) -> list[Candidate]:
+            if context.ids[0] == "toy-1.0.1" and not self.calls:
+                self.calls.append(context)
+                if hard:
+                    raise KeyboardInterrupt
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().propose(context, n)
+
+    world.proposers = {"builtin": ToyProposer(), "llm": Stopped("llm", independent=True)}
+    with pytest.raises(RunInterrupted):
+        world.run(evaluations=6, drafts=6, proposers=("builtin", "llm"))
+    result = world.resume()
+    assert len(world.judge.judged) == len(set(world.judge.judged)) == len(result.evaluations) == 6
+    assert len(world.proposers["builtin"].calls) == 1
 
 
 def test_a_lost_checkpoint_costs_nothing_because_the_store_knows(tmp_path: Path) -> None:
