@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.report.changes import changes, readable
-from agent.report.data import RunReport
+from agent.report.data import RunReport, compiled
 from agent.report.load import load
 from agent.report.search_charts import look, speed_per_step, tree
 from agent.report.timing_charts import roofline_chart, samples, times
@@ -70,7 +70,8 @@ def render(report: RunReport) -> str:
             r=report,
             style=style(),
             tiles=_tiles(report),
-            speed=markup(speed_per_step(report)),
+            speed=markup(speed_per_step(report)) if any(n.ratio for n in report.nodes) else "",
+            compiled=compiled,
             tree=markup(tree(report)) if len(report.nodes) > 1 else "",
             timing=timing,
             samples=markup(samples(timing)) if timing else "",
@@ -128,7 +129,13 @@ def _tiles(report: RunReport) -> list[tuple[str, str]]:
     if verdict and verdict.accuracy:
         tiles.append((f"{verdict.accuracy.error:.2g}", f"error; PyTorch {verdict.accuracy.reference_error:.2g}"))
     right = sum(1 for n in report.nodes if n.evaluation and n.evaluation.status in ("correct", "checked"))
-    tiles.append((f"{right} of {len(report.nodes)}", "candidates correct"))
+    untimed = report.recommendation == "untimed"
+    tiles.append(
+        (
+            f"{right} of {len(report.nodes)}",
+            "candidates passed what could be checked" if untimed else "candidates correct",
+        )
+    )
     tiles.append((f"{report.seconds:.0f} s", "wall clock"))
     return tiles
 
