@@ -21,7 +21,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         result = command().main(args=arguments, prog_name="kernelevolve", standalone_mode=False)
     except TyperException as error:
-        print(f"error: {exits.one_line(error.format_message()).replace("Value error, ", "")}", file=sys.stderr)
+        message = exits.one_line(error.format_message()).replace("Value error, ", "")
+        print(f"error: {message}", file=sys.stderr)
         return exits.USAGE
     except (Abort, KeyboardInterrupt):
         print("error: interrupted", file=sys.stderr)
