@@ -15,6 +15,18 @@ class ProposerError(AgentError):
     """A proposer could not propose. The message says what to do."""
 
 
+class EndpointMissing(ProposerError):
+    """A language model was asked for and it is not said where it is, or which one."""
+
+
+class ReplyError(ProposerError):
+    """A language model's server did not give a whole reply. ``retry_after`` is in seconds; None where asking again would not help."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class SettingsError(AgentError):
     """A run setting has a value that cannot be used."""
 

@@ -53,6 +53,16 @@ class RunSettings:
     """Model of the LLM proposer; None means the endpoint's configured one."""
     prompt_tokens: int = 24_000
     """Budget of one synthesized prompt."""
+    reply_tokens: int = 16_000
+    """Tokens of one reply at most, thinking included."""
+    request_seconds: float = 600.0
+    """Longest wait for one reply of a language model."""
+    price_in: float | None = None
+    """Dollars per million prompt tokens; None means ``$KERNELEVOLVE_PRICE_IN``, else unknown."""
+    price_out: float | None = None
+    """Dollars per million completion tokens; None means ``$KERNELEVOLVE_PRICE_OUT``, else unknown."""
+    answer_seconds: float | None = None
+    """Longest wait for an answer to the manual proposer; None waits for as long as it takes."""
     passages: int = 12
     """Passages retrieved per step."""
     arms: Mapping[str, Any] = field(default_factory=dict)
@@ -67,11 +77,15 @@ class RunSettings:
     """Data folder; None means ``$KERNELEVOLVE_HOME``."""
 
     def __post_init__(self) -> None:
-        for name in ("evaluations", "beam", "drafts", "draws", "patience", "prompt_tokens"):
+        for name in ("evaluations", "beam", "drafts", "draws", "patience", "prompt_tokens", "reply_tokens"):
             self._need(name, getattr(self, name) >= 1, "at least 1")
         for name in ("debug_tries", "passages", "warm_start", "seed"):
             self._need(name, getattr(self, name) >= 0, "not negative")
-        for name in ("seconds", "tokens", "dollars", "stagnation", "fitness"):
+        self._need("request_seconds", self.request_seconds > 0, "positive")
+        for name in ("price_in", "price_out"):
+            price = getattr(self, name)
+            self._need(name, price is None or price >= 0, "dollars per million tokens, or none where unknown")
+        for name in ("seconds", "tokens", "dollars", "stagnation", "fitness", "answer_seconds"):
             value = getattr(self, name)
             self._need(name, value is None or value > 0, "positive, or none for no limit")
         self._need("roofline", self.roofline is None or 0 < self.roofline <= 1, "between 0 and 1, or none")
