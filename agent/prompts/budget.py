@@ -10,7 +10,7 @@ from typing import Literal
 from agent.errors import SettingsError
 
 BYTES_PER_TOKEN = 3.0
-"""UTF-8 bytes per token assumed here. An estimate on the safe side for code and English: the server's own count is recorded with the reply."""
+"""UTF-8 bytes per token assumed here. An estimate, on the safe side for code and English; the server's own count is recorded with each reply."""
 
 LEAST = 96
 """Bytes that a shortened source keeps at least: enough for the line that says what is missing."""
@@ -81,7 +81,9 @@ def fit(sections: Sequence[Section], max_tokens: int) -> Fitted:
     least = frame + sum(min(_size(s.body), LEAST) for s in sources)
     if least > budget:
         raise SettingsError(
-            "prompt_tokens", max_tokens, f"at least {math.ceil(least / BYTES_PER_TOKEN)} for the fixed parts of this prompt"
+            "prompt_tokens",
+            max_tokens,
+            f"at least {math.ceil(least / BYTES_PER_TOKEN)} for the fixed parts of this prompt",
         )
     room = budget - frame
     limits = dict(zip((s.name for s in sources), allot(room, [_size(s.body) for s in sources]), strict=True))

@@ -39,7 +39,7 @@ EARLIER = "## Kernels of earlier searches on similar problems"
 
 @dataclass(frozen=True)
 class Prompt:
-    """A synthesized prompt. ``tokens`` is an estimate (see ``agent.prompts.budget``), ``chunk_ids`` the passages in it, ``cut`` what did not fit."""
+    """A synthesized prompt: ``tokens`` is an estimate (``agent.prompts.budget``), ``chunk_ids`` are the passages in it, ``cut`` what did not fit."""
 
     text: str
     chunk_ids: tuple[str, ...]
@@ -164,7 +164,11 @@ def _environment() -> Environment:
 
     # Prompts are plain text: nothing is escaped, and what is inserted is never rendered again.
     return Environment(
-        loader=PackageLoader("agent.prompts"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+        loader=PackageLoader("agent.prompts"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
     )
 
 
