@@ -49,8 +49,6 @@ class ShareState(TypedDict):
     """The run."""
     step: int
     """The step."""
-    prompt_ref: str
-    """Object reference of the step's prompt, or empty."""
     proposer: str
     """Name of the proposer that makes these candidates."""
     draws: list[int]

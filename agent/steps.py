@@ -63,17 +63,16 @@ def synthesize_prompt(runtime: Runtime, number: int) -> RunState:
 
 def shares(runtime: Runtime, state: RunState) -> list[ShareState]:
     """The branches of the fan-out: one per share of the step's draws."""
-    step = _step(runtime, state["step"])
-    prompt = step.prompt_ref or ""
-    return [
-        {"run_id": step.run_id, "step": step.step, "prompt_ref": prompt, "proposer": s.proposer, "draws": list(s.draws)}
-        for s in step.shares
-    ]
+    return [_branch(runtime, state["step"], share) for share in _step(runtime, state["step"]).shares]
 
 
 def generate(runtime: Runtime, state: ShareState) -> None:
-    """Let one proposer fill one share. A failure is recorded, not raised, so that other branches keep what they made."""
-    runtime.check_stop()
+    """Let one proposer fill one share. A failure is recorded, not raised, so that other branches keep what they made.
+
+    A share left out because the user stops is filled by :func:`evaluate`, should the state machine have moved on.
+    """
+    if runtime.stop.is_set():
+        return
     step = _step(runtime, state["step"])
     share = Share(state["proposer"], tuple(state["draws"]))
     if any(p.draw == share.draws[0] for p in runtime.store.proposals(runtime.run.id, step.step)):
@@ -101,6 +100,11 @@ def evaluate(runtime: Runtime, number: int) -> RunState:
     """Judge the step's candidates that have no verdict yet, one at a time, recording each verdict at once."""
     runtime.check_stop()
     settings = runtime.settings
+    recorded = {p.draw for p in runtime.store.proposals(runtime.run.id, number)}
+    for share in _step(runtime, number).shares:
+        if share.draws[0] not in recorded:
+            generate(runtime, _branch(runtime, number, share))
+    runtime.check_stop()
     ids = runtime.store.candidate_ids(runtime.run.id, number)
     for i in ids:
         runtime.graph.refresh()
@@ -216,6 +220,7 @@ def context_of(runtime: Runtime, step: Step, share: Share) -> Context:
             "folder": runtime.folder,
             "stop": runtime.stop,
             "on_event": runtime.on_event,
+            "chunk_ids": tuple((step.prompt or {}).get("chunk_ids", ())) if step.prompt_ref else None,
             "reflections": tuple(s.reflection for s in runtime.graph.steps if s.reflection),
         },
     )
@@ -234,6 +239,10 @@ def _query(runtime: Runtime, step: Step) -> Query:
         patterns=run.patterns,
         message=broken.message if broken else "",
     )
+
+
+def _branch(runtime: Runtime, number: int, share: Share) -> ShareState:
+    return {"run_id": runtime.run.id, "step": number, "proposer": share.proposer, "draws": list(share.draws)}
 
 
 def _step(runtime: Runtime, number: int) -> Step:
