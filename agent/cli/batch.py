@@ -85,7 +85,7 @@ def batch(
     a run failed.
     """
     from agent.cli import console
-    from agent.cli.optimize import proposers_of
+    from agent.cli.optimize import notice, proposers_of
     from agent.report import write_batch
     from agent.report.batch import summary
     from agent.settings import RunSettings
@@ -108,6 +108,9 @@ def batch(
     folder = home() / "batches" / title
     out = console.stdout()
     progress = console.stderr() if as_json else out
+    told = notice(proposer, settings)
+    if told and not quiet:
+        progress.print(f"[yellow]{told}[/]", soft_wrap=True)
     store = RunStore()
     rows: list[BatchRow] = []
     for number, item in enumerate(items, 1):

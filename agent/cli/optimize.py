@@ -101,7 +101,7 @@ def optimize(
         seed=seed,
     )
     job = prepare(spec, target, dtype, profile.value if profile else None, settings)
-    search(job, as_json=as_json, quiet=quiet, notice=_notice(proposer, settings))
+    search(job, as_json=as_json, quiet=quiet, notice=notice(proposer, settings))
 
 
 def resume(run: RUN, as_json: JSON = False, quiet: QUIET = False) -> None:
@@ -124,7 +124,8 @@ def proposers_of(choice: Proposer) -> tuple[str, ...]:
     return (choice.value,)
 
 
-def _notice(choice: Proposer, settings: RunSettings) -> str:
+def notice(choice: Proposer, settings: RunSettings) -> str:
+    """The line that says why no language model takes part; empty where one does, or none was asked for."""
     if choice == Proposer.auto and settings.proposers == ("builtin",):
         return "no LLM endpoint (OPENAI_API_KEY or OPENAI_BASE_URL): the built-in proposer writes the kernels"
     return ""
