@@ -29,5 +29,7 @@ def test_checks_pass(checks: str, interpret: bool) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE / checks)]
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"OMP_NUM_THREADS": "1"}
     environment |= {"TRITON_INTERPRET": "1"} if interpret else {}
-    done = subprocess.run(command, env=environment, cwd=HERE.parents[1], capture_output=True, text=True, timeout=280)
+    done = subprocess.run(
+        command, check=False, env=environment, cwd=HERE.parents[1], capture_output=True, text=True, timeout=280
+    )
     assert done.returncode == 0, done.stdout[-6000:]

@@ -32,9 +32,8 @@ class Holes:
         self.params = ", ".join(f"{b}_ptr" for b in self.touched)
         self.args = ", ".join(self.touched)
         self.first = next((b for b in self.touched if self.buffers[b].role == "input"), self.touched[0])
-        self.half = all(
-            self.buffers[s.buffer].dtype in ("float16", "bfloat16") for p in kernel.passes for s in p.stores
-        )
+        outputs = [b.dtype for b in program.buffers.values() if b.role == "output" and "float" in b.dtype]
+        self.half = bool(outputs) and all(d in ("float16", "bfloat16") for d in outputs)
         self.nan_free = _nan_free(self.kernel)
         self._counter = itertools.count()
 

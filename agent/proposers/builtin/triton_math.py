@@ -18,6 +18,41 @@ def _exp(x):
     lo = tl.fma(x, 1.4426950408889634, -hi) + x * 1.9259629911e-08
     return tl.exp2(hi) * (1.0 + lo * 0.6931471805599453)
 """,
+    "_ex2": """
+@triton.jit
+def _ex2(x):
+    # the bare instruction: without it, two more guard subnormal results
+    if _PTX:
+        return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    else:
+        return tl.exp2(x)
+""",
+    "_rcp": """
+@triton.jit
+def _rcp(x):
+    if _PTX:
+        return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    else:
+        return 1.0 / x
+""",
+    "_exp_half": """
+@triton.jit
+def _exp_half(x):
+    # within a few units of float32's last place near zero, and far inside 16-bit precision everywhere
+    return _ex2(x * 1.4426950408889634)
+""",
+    "_sigmoid_half": """
+@triton.jit
+def _sigmoid_half(x):
+    return _rcp(1.0 + _ex2(x * -1.4426950408889634))
+""",
+    "_tanh_half": """
+@triton.jit
+def _tanh_half(x):
+    # exact to 1e-7 in absolute terms, so 1 + tanh keeps its digits; below 0.02 tanh(x) is x to 16 bits
+    far = 1.0 - 2.0 * _rcp(1.0 + _ex2(x * 2.8853900817779268))
+    return tl.where(tl.abs(x) < 0.02, x, far)
+""",
     "_sigmoid": """
 @triton.jit
 def _sigmoid(x):
@@ -120,13 +155,24 @@ _MIN_MAX = {
 }
 
 
-def apply(op: str, kind: str, args: list[str], nonnegative: bool = False) -> str:
+_HALF = ("exp", "sigmoid", "tanh")
+PTX = """
+# whether the bare PTX instructions below can be used: compiling for an NVIDIA device, not interpreting
+_PTX = tl.constexpr(torch.version.cuda is not None and torch.cuda.is_available() and not triton.knobs.runtime.interpret)
+"""
+
+
+def apply(op: str, kind: str, args: list[str], nonnegative: bool = False, half: bool = False) -> str:
     """Text of one operator applied to argument texts; ``kind`` is that of the arguments.
+
+    ``half`` says the results end in 16 bits, so that shorter forms do.
 
     ``nonnegative`` says both integer arguments are, which lets ``floordiv`` and ``mod`` use the hardware's truncating forms.
     Raises :class:`agent.errors.EmitError` for an operator with no portable Triton form.
     """
     floating = kind in ("f32", "f64")
+    if half and kind == "f32" and op in _HALF:
+        return f"_{op}_half({args[0]})"
     if len(args) == 1:
         table = _UNARY_FLOAT if floating else _UNARY_INT
         if op in table:
@@ -169,4 +215,4 @@ def used(text: str) -> str:
                 wanted.append(name)
 
     visit(text)
-    return "\n".join(FUNCTIONS[name] for name in wanted)
+    return (PTX if "_ex2" in wanted or "_rcp" in wanted else "") + "\n".join(FUNCTIONS[name] for name in wanted)

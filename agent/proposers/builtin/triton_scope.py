@@ -33,6 +33,7 @@ class Scope:
     reduced: dict[str, Text] = field(default_factory=dict)
     cache: Mapping[str, str] = field(default_factory=dict)
     fast: bool = False
+    derived: dict[tuple[str, int], str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
     def child(self, *dims: Dim) -> Scope:
@@ -184,10 +185,24 @@ class Scope:
             texts[at], wide = f"{texts[at]}.to(tl.int64)", True
         ranges = [bounds(a, self.extents) for a in node.args] if integer else []
         positive = bool(ranges) and all(r is not None and r[0] >= 0 for r in ranges)
-        text = triton_math.apply(node.op, node.args[0].kind, texts, positive)
-        if self.fast:
-            text = text.replace("_exp(", "tl.exp(") if text.startswith("_exp(") else text
+        if node.op == "div" and not args[1].literal and args[1].dims < args[0].dims:
+            # one exact reciprocal per row instead of a division per element
+            texts[1] = self._reciprocal(node.args[1], texts[1])
+            return Text(self.let(f"({texts[0]} * {texts[1]})"), dims)
+        text = triton_math.apply(node.op, node.args[0].kind, texts, positive, self.fast)
         return Text(self.let(text), dims, wide and integer)
+
+    def _reciprocal(self, divisor: Expr, text: str) -> str:
+        key = ("reciprocal", id(divisor))
+        if key not in self.derived:
+            one = "1.0" if divisor.kind != "f32" else f"tl.full({self.ones}, 1.0, tl.float32)"
+            form = (
+                f"{one} / {text}"
+                if divisor.kind != "f32"
+                else f"tl.div_rn({one}, {text} + tl.zeros({self.ones}, tl.float32))"
+            )
+            self.derived[key] = self.let(form)
+        return self.derived[key]
 
     def _cast(self, node: Expr, value: Text) -> Text:
         source = node.args[0].kind

@@ -56,7 +56,7 @@ class Tile:
         peak, total = stage.reductions
         value = self._masked(peak, self.scope.emit(peak.value))
         top = self.scope.let(f"tl.maximum({self._fold_text(peak, value, plain=True)}, {LOWEST})", f"{peak.name}_")
-        exp = "tl.exp" if self.scope.fast else "_exp"
+        exp = "_exp_half" if self.scope.fast else "_exp"
         each = self.scope.let(f"{exp}({value} - {top})")
         below = self.scope.let(self._fold_text(total, each), f"{total.name}_")
         self._local = (top, each)
@@ -73,7 +73,7 @@ class Tile:
             return self.scope.take()
         peak, total = stage.reductions
         top, each = self._local
-        exp = "tl.exp" if self.scope.fast else "_exp"
+        exp = "_exp_half" if self.scope.fast else "_exp"
         whole = self.scope.let(f"tl.max(each_{peak.name}, axis=0, keep_dims=True)")
         scaled = self.scope.let(f"each_{total.name} * {exp}(each_{peak.name} - {whole})")
         below = self.scope.let(f"tl.sum({scaled}, axis=0, keep_dims=True)")
@@ -119,7 +119,11 @@ class Tile:
         for r in stage.reductions:
             name = self._accumulators[r.name] = self.scope.fresh(f"acc_{r.name}_")
             start = LOWEST if stage.online and r.combine == "max" else identity(r)
-            lines.append(f"{name} = tl.full({self._shape(r.value)}, {start}, {accumulator_type(r)})")
+            shape = self._shape(r.value)
+            if self.grouped(stage):
+                sizes = [*map(str, self._sizes()[:-1]), f"{self._sizes()[-1]} // {self.group}"]
+                shape = f"[{', '.join(sizes)}]"
+            lines.append(f"{name} = tl.full({shape}, {start}, {accumulator_type(r)})")
         return "\n".join(lines) or "pass"
 
     def hoist(self, roots: Sequence[Expr]) -> str:
@@ -162,12 +166,36 @@ class Tile:
         peak, total = stage.reductions
         m, s = self._accumulators[peak.name], self._accumulators[total.name]
         value = self._masked(peak, self.scope.emit(peak.value))
-        exp = "tl.exp" if self.scope.fast else "_exp"
+        exp = "_exp_half" if self.scope.fast else "_exp"
+        if self.grouped(stage):
+            # lanes share a running maximum among a group of neighbours, held by one thread: the rescaling is paid once for all of them
+            cols, last = self._sizes()[-1], self.scope.rank
+            shape = f"[{', '.join([*map(str, self._sizes()[:-1]), f'{cols} // {self.group}', str(self.group)])}]"
+            wide = self.scope.let(f"tl.reshape({value}, {shape})")
+            top = self.scope.let(f"tl.maximum({m}, tl.max({wide}, axis={last}))")
+            spread = ", ".join([":"] * last + ["None"])
+            below = self.scope.let(f"tl.sum({exp}({wide} - {top}[{spread}]), axis={last})")
+            self.scope.lines.append(f"{s} = {s} * {exp}({m} - {top}) + {below}")
+            self.scope.lines.append(f"{m} = {top}")
+            return self.scope.take()
         up = self.scope.let(f"{value} > {m}")
         scale = self.scope.let(f"{exp}(-tl.abs({value} - {m}))")
         self.scope.lines.append(f"{s} = tl.where({up}, {s} * {scale} + 1.0, {s} + {scale})")
         self.scope.lines.append(f"{m} = tl.where({up}, {value}, {m})")
         return self.scope.take()
+
+    @property
+    def group(self) -> int:
+        """Neighbouring columns that share a running maximum: those one thread loads at once, 16 bytes of them."""
+        return 8 if self.scope.fast else 4
+
+    def grouped(self, stage: Stage) -> bool:
+        """Whether an online stage keeps one running maximum per group of neighbouring columns."""
+        return stage.online is not None and self._positions() == [self.scope.rank - 1]
+
+    def _sizes(self) -> list[int | str]:
+        sizes = {d.position: d.block for d in self.scope.dims}
+        return [sizes.get(i, 1) for i in range(self.scope.rank)]
 
     def finish(self, stage: Stage) -> str:
         """After the loop: fold each accumulator to the reduction's result and hand it to the enclosing scope."""
@@ -178,7 +206,7 @@ class Tile:
             m, s = self._accumulators[peak.name], self._accumulators[total.name]
             top = self._fold_text(peak, m, plain=True)
             whole = outer.scope.let(top)
-            exp = "tl.exp" if self.scope.fast else "_exp"
+            exp = "_exp_half" if self.scope.fast else "_exp"
             scaled = outer.scope.let(f"{s} * {exp}({m} - {whole})")
             # an infinite maximum makes the sum NaN, as subtracting it would
             below = outer.scope.let(f"{self._fold_text(total, scaled)} + ({whole} - {whole})")

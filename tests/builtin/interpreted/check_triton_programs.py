@@ -89,14 +89,14 @@ GATHERED = load("x0", affine(0, {"r": COLS}, {load("x2", affine(0, {"r": 1}), "i
 R, C = Axis("r", ROWS), Axis("c", COLS)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(values([X, Y, GATHERED]), st.sampled_from(("pointwise_flat", "pointwise_tile")))
 def test_pointwise(value: Expr, name: str) -> None:
     kernel = Kernel("k0", (R, C), (Pass((), stores=(Store("t0", affine(0, {"r": COLS, "c": 1}), value),)),))
     agree(program(kernel, (ROWS, COLS)), name, **({"BLOCK": 512} if name == "pointwise_flat" else {"BLOCK_R": 2}))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     values([X, Y, GATHERED]),
     st.sampled_from(("sum", "max", "min", "any", "all")),
@@ -113,13 +113,20 @@ def test_row_reductions_and_what_follows(value: Expr, fold: str, name: str, norm
         passes = (Pass((C,), (reduction,)), Pass((C,), stores=(store,)))
         shape: tuple[int, ...] = (ROWS, COLS)
     else:
-        passes = (Pass((C,), (reduction,)), Pass((), stores=(Store("t0", affine(0, {"r": 1}), op("add", result, GATHERED)),)))
+        passes = (
+            Pass((C,), (reduction,)),
+            Pass((), stores=(Store("t0", affine(0, {"r": 1}), op("add", result, GATHERED)),)),
+        )
         shape = (ROWS,)
-    knobs = {"row_resident": {"BLOCK_R": 2}, "row_looped": {"BLOCK": 1024, "BLOCK_R": 2}, "split_reduce": {"SPLIT": 4, "BLOCK": 1024}}
+    knobs = {
+        "row_resident": {"BLOCK_R": 2},
+        "row_looped": {"BLOCK": 1024, "BLOCK_R": 2},
+        "split_reduce": {"SPLIT": 4, "BLOCK": 1024},
+    }
     agree(program(Kernel("k0", (R,), passes), shape), name, **knobs[name])
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(values([X, Y]), st.booleans())
 def test_scans(value: Expr, reverse: bool) -> None:
     scan = Scan("n0", "sum", unary("tanh", value), "f32", reverse)
