@@ -137,9 +137,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a language model answered for one draw. ``attempt`` counts from 0; ``finish_reason`` is the server's word, ``stop`` for a whole reply.
+    """What a language model answered for one draw.
 
-    ``prompt_ref`` is the text that was sent. ``counted`` says who counted its tokens: ``server``, or ``estimate`` where the server sent no usage.
+    ``attempt`` counts from 0; ``finish_reason`` is the server's word, ``stop`` for a whole reply. ``prompt_ref`` is the text that was sent.
+    ``counted`` says who counted its tokens: ``server``, or ``estimate`` where the server sent no usage.
     """
 
     run_id: str
