@@ -42,6 +42,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--total-seconds", type=float, default=480.0)
     parser.add_argument("--workers", type=int, default=max(2, (os.cpu_count() or 4) - 2))
+    parser.add_argument(
+        "--also", default="[]", help='JSON list of {"spec", "exemplar", "knobs"} to try before the defaults'
+    )
     parser.add_argument("--jobs", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     out: Path = options.out.resolve()
@@ -83,6 +86,7 @@ def watch(wanted: list[tuple[str, str]], out: Path, options: argparse.Namespace)
         doing.write_text("[]")
         command = [sys.executable, __file__, "--out", str(out), "--jobs", json.dumps([left, without])]
         command += ["--seconds-per-spec", str(options.seconds_per_spec), "--rounds", str(options.rounds)]
+        command += ["--also", options.also]
         command += ["--total-seconds", str(remaining), "--workers", str(options.workers)]
         child = subprocess.Popen(command, start_new_session=True)
         while child.poll() is None:

@@ -98,14 +98,17 @@ class Bench:
         self.pending: dict[Future[dict[str, Any]], dict[str, Any]] = {}
         self.submitted = False
 
-    def start(self) -> None:
-        """Queue the compilations of every exemplar's defaults and their neighbours."""
+    def start(self, also: list[dict[str, Any]]) -> None:
+        """Queue the compilations of the variants asked for, every exemplar's defaults and their neighbours."""
         if self.submitted:
             return
         self.submitted = True
         info = self.prepared.result(timeout=240)
         info["starts"] = [[s for s in each if s[0] not in self.without] for each in info["starts"]]
         self.record |= {"bytes": info["bytes"], "matmul": info["matmul"], "kernels": info["kernels"]}
+        for wish in also:
+            if wish["spec"] == self.ref and wish["exemplar"] not in self.without:
+                self.submit(info["largest"], wish["exemplar"], wish["knobs"])
         for at, starts in enumerate(info["starts"]):
             for name, knobs in starts:
                 self.submit(at, name, knobs)
@@ -249,7 +252,7 @@ def measure_all(jobs: list[tuple[str, str]], out: Path, without: dict[str, list[
         left = options.total_seconds - (time.monotonic() - began)
         try:
             for ahead in benches[i : i + 3]:
-                ahead.start()
+                ahead.start(json.loads(options.also))
             if left > 5:
                 bench.run(clock, captured, min(options.seconds_per_spec, left), options.rounds)
         except Exception as e:
