@@ -16,8 +16,6 @@ from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import to_float64
 
-_CHUNK = 1 << 24
-
 
 @dataclass
 class Expected:
@@ -40,6 +38,8 @@ class Case:
     expected: list[Expected]
     outputs: list[Any]
     inputs_may_change: bool
+    moved: list[accuracy.Errors]
+    """The oracle's own change, per output, when inputs move by a unit roundoff: the conditioning of the problem."""
     fingerprints: list[tuple[int, int]] | None = None
     """Of large inputs, which exist once only, in their shared blocks; ``inputs`` are then views of these."""
     passed: list[Any] | None = None
@@ -47,8 +47,17 @@ class Case:
     verdict: dict[str, Any] | None = None
 
 
-def build_case(spec: KernelSpec, model: Any, device: torch.device, seed: int, dims: Mapping[str, int] | None) -> Case:
+def build_case(
+    spec: KernelSpec,
+    model: Any,
+    device: torch.device,
+    seed: int,
+    dims: Mapping[str, int] | None,
+    moved: list[accuracy.Errors] | None = None,
+) -> Case:
     """Inputs of ``seed``, the reference's result on them, and the float64 oracle's with its gates.
+
+    ``moved`` is the conditioning found with another seed of the same spec, which saves finding it again.
 
     Raises :class:`JudgeError` where the reference itself fails.
     """
@@ -63,17 +72,15 @@ def build_case(spec: KernelSpec, model: Any, device: torch.device, seed: int, di
             inputs = wire.rebuild(tree, [t.clone(memory_format=torch.preserve_format) for t in pristine])
         del tensors, pristine
         oracle = _run(*to_float64(model, inputs), seed, spec, "the float64 oracle")
-        moved_model, moved_inputs = to_float64(model, inputs)
-        perturb(moved_model, moved_inputs, model, inputs, seed)
-        moved = _run(moved_model, moved_inputs, seed, spec, "the perturbed oracle")
-        del moved_model, moved_inputs
-        flat: list[list[Any]] = [[], [], []]
-        trees = [wire.flatten(value, into) for value, into in zip((result, oracle, moved), flat, strict=True)]
-        expected = [_expect(*outputs) for outputs in zip(*flat, strict=True)]
+        flat: list[list[Any]] = [[], []]
+        trees = [wire.flatten(value, into) for value, into in zip((result, oracle), flat, strict=True)]
+        if moved is None:
+            moved = _conditioning(spec, model, inputs, flat[1], seed)
+        expected = [_expect(*outputs) for outputs in zip(*flat, moved, strict=True)]
     outputs = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in flat[0]]
     kept: list[Any] = []
     wire.flatten(inputs, kept)
-    return Case(seed, kept, tree, trees[0], expected, outputs, changed)
+    return Case(seed, kept, tree, trees[0], expected, outputs, changed, moved)
 
 
 def _run(model: Any, inputs: Any, seed: int, spec: KernelSpec, who: str) -> Any:
@@ -86,13 +93,26 @@ def _run(model: Any, inputs: Any, seed: int, spec: KernelSpec, who: str) -> Any:
         ) from error
 
 
-def _expect(reference: Any, oracle: Any, moved: Any) -> Expected:
+def _conditioning(
+    spec: KernelSpec, model: Any, inputs: list[Any], oracle: list[Any], seed: int
+) -> list[accuracy.Errors]:
+    moved_model, moved_inputs = to_float64(model, inputs)
+    perturb(moved_model, moved_inputs, model, inputs, seed)
+    tensors: list[Any] = []
+    wire.flatten(_run(moved_model, moved_inputs, seed, spec, "the perturbed oracle"), tensors)
+    nothing = accuracy.Errors(0.0, 0.0, 0.0)
+    return [
+        accuracy.errors(m, e.double()) if e.is_floating_point() and m.shape == e.shape else nothing
+        for m, e in zip(tensors, oracle, strict=True)
+    ]
+
+
+def _expect(reference: Any, oracle: Any, moved: accuracy.Errors) -> Expected:
     if not reference.is_floating_point():
         return Expected(reference.clone(), oracle, None)
     wide = oracle.double()
-    limit = accuracy.gates(reference, wide, moved.double())
-    finite = bool(torch.isfinite(reference).all()) and bool(torch.isfinite(wide).all())
-    return Expected(None if finite else reference.clone(), wide, limit)
+    own = accuracy.errors(reference, wide)
+    return Expected(None if own.finite else reference.clone(), wide, accuracy.gates(own, moved, reference.dtype))
 
 
 def perturb(model64: Any, inputs64: Any, model: Any, inputs: Any, seed: int) -> None:
@@ -107,7 +127,7 @@ def perturb(model64: Any, inputs64: Any, model: Any, inputs: Any, seed: int) -> 
         if b.is_floating_point() and a.numel():
             generator = torch.Generator(a.device).manual_seed((seed * 31 + a.numel()) % 2**63)
             flat = a.view(-1) if a.is_contiguous() else a
-            for part in flat.split(_CHUNK):
+            for part in flat.split(accuracy.chunk(flat.device)):
                 noise = torch.rand(part.shape, dtype=torch.float64, device=a.device, generator=generator)
                 part.mul_(noise.mul_(2).sub_(1).mul_(accuracy.roundoff(b.dtype)).add_(1))
 
@@ -117,11 +137,11 @@ def fingerprint(tensor: Any) -> tuple[int, int]:
     whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     flat = tensor.as_strided((wire.extent(tensor),), (1,)).view(whole[tensor.element_size()])
     plain = weighted = 0
-    for number, part in enumerate(flat.split(_CHUNK)):
+    for number, part in enumerate(flat.split(accuracy.chunk(flat.device))):
         bits = part.long()
         plain += int(bits.sum())
         weights = torch.arange(1, bits.numel() + 1, device=bits.device) % 65521
-        weighted += (number + 1) * int(bits.mul_(weights).sum())
+        weighted += (number + 1) * int((bits * weights).sum())
     return plain, weighted
 
 

@@ -23,7 +23,7 @@ from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model, constructor_arguments
 
 OUTPUT_POISON = 0xA5
-LARGE = 256 << 20
+LARGE = 1 << 30
 """Bytes of a case's inputs from which on only the shared copy is kept."""
 Shared = tuple[list[Any], list[dict[str, Any]], list[int]]
 
@@ -94,7 +94,8 @@ class Oracle:
         """Describe case ``case`` (made on first use): tree, views, blocks. Inputs are restored and output blocks poisoned."""
         number = message["case"]
         if number not in self.cases:
-            case = cases.build_case(self.spec, self.model, self.device, message["seed"], self.dims)
+            moved = next(iter(self.cases.values())).moved if self.cases else None
+            case = cases.build_case(self.spec, self.model, self.device, message["seed"], self.dims, moved)
             self.cases[number] = case
             self.shared[number] = self._share([*case.inputs, *case.outputs])
             blocks = self.shared[number][0]
@@ -169,12 +170,13 @@ class Oracle:
         return None
 
     def check(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Compare what the candidate left in a case's output blocks; poison them again afterwards."""
+        """Compare what the candidate left in a case's output blocks (and, with ``inputs_too``, whether its inputs are untouched);
+        poison the blocks again afterwards."""
         case, (blocks, _, _) = self.cases[message["case"]], self.shared[message["case"]]
         form = form_problem(case, message["reply"], self.device.type)
         if form:
             return {"ok": False, "status": form[0], "detail": form[1]}, []
-        if not case.inputs_may_change:
+        if message["inputs_too"] and not case.inputs_may_change:
             index = self._changed(case, blocks)
             if index is not None:
                 self._restore(message["case"])

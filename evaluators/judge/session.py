@@ -118,8 +118,8 @@ class Session:
         )
         return self._check(number, reply)
 
-    def _check(self, number: int, reply: dict[str, Any]) -> dict[str, Any]:
-        verdict, _ = self.reference.ask({"op": "check", "case": number, "reply": reply})
+    def _check(self, number: int, reply: dict[str, Any], inputs_too: bool = True) -> dict[str, Any]:
+        verdict, _ = self.reference.ask({"op": "check", "case": number, "reply": reply, "inputs_too": inputs_too})
         return verdict
 
     def resources(self, known: dict[str, Any]) -> dict[str, Any]:
@@ -167,6 +167,7 @@ class Session:
             self.settings.min_pairs, min(self.settings.pairs, int(self.settings.timing_budget_s / max(pair_s, 1e-6)))
         )
         samples = timing.alternate(theirs, ours, pairs, self._check_timed)
+        self._check_timed(inputs_too=True)
         ratio, low, high = timing.summarize(samples)
         candidate_ms = statistics.median(b for _, b in samples)
         baseline_ms = statistics.median(a for a, _ in samples)
@@ -193,7 +194,7 @@ class Session:
         )
         return measured, notes
 
-    def _check_timed(self) -> None:
+    def _check_timed(self, inputs_too: bool = False) -> None:
         """Check the outputs of the batch just timed; a wrong one fails the candidate."""
         self.worker.go()
         results = self.worker.ask({"op": "collect"}, 60.0)["results"]
@@ -204,7 +205,7 @@ class Session:
         for number, reply in results.items():
             if str(number) not in map(str, range(self.sets)):
                 raise Failed("tampering", "the worker names a case that does not exist")
-            verdict = self._check(int(number), reply)
+            verdict = self._check(int(number), reply, inputs_too)
             if not verdict["ok"]:
                 raise Failed(
                     verdict["status"], f"correct when called once, wrong in a timed batch: {verdict['detail']}"

@@ -78,7 +78,8 @@ def row_sum_spec() -> KernelSpec:
 
 
 CPU = Target(
-    "cpu-x86-64", "cpu", "x86", "x86-64", ("cpu-x86-64", "cpu"), 20.0, {"float32": 0.1, "float64": 0.05}, ("cpp",), 2, 1, 1 << 20, 0, 1 << 34,
+    "cpu-x86-64", "cpu", "x86", "x86-64", ("cpu-x86-64", "cpu"), 20.0, {"float32": 0.1, "float64": 0.05}, ("cpp",),
+    2, 1, 1 << 20, 0, 1 << 34,
     present=True,
 )  # fmt: skip
 

@@ -64,7 +64,8 @@ CASES = {
         native(
             body=MODEL.replace(
                 "    def forward",
-                "    def __init__(self):\n        super().__init__()\n        self.w = torch.nn.Parameter(torch.ones(3))\n\n    def forward",
+                "    def __init__(self):\n        super().__init__()\n        self.w = torch.nn.Parameter(torch.ones(3))\n\n"
+                "    def forward",
             )
         ),
         "load_error",

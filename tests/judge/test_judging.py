@@ -85,7 +85,8 @@ def test_parameters_are_copied_by_name() -> None:
     source = (
         'extern "C" void kernel(const float* x, const float* w, const float* b, float* y) {\n'
         "    for (int r = 0; r < 32; ++r)\n        for (int n = 0; n < 8; ++n) {\n            double s = b[n];\n"
-        "            for (int k = 0; k < 16; ++k) s += (double)x[r * 16 + k] * w[n * 16 + k];\n            y[r * 8 + n] = (float)s;\n        }\n}\n"
+        "            for (int k = 0; k < 16; ++k) s += (double)x[r * 16 + k] * w[n * 16 + k];\n"
+        "            y[r * 8 + n] = (float)s;\n        }\n}\n"
     )
     body = (
         "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
@@ -106,7 +107,8 @@ def test_parameters_are_copied_by_name() -> None:
 
 def test_strides_of_inputs_and_forms_of_results_are_kept() -> None:
     reference = (
-        "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x, n):\n        return {'sum': x.sum(-1) + n, 'shape': [x.t(), n]}\n\n"
+        "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x, n):\n"
+        "        return {'sum': x.sum(-1) + n, 'shape': [x.t(), n]}\n\n"
         "def get_inputs():\n    return [torch.rand(16, 8).t(), 3]\n\ndef get_init_inputs():\n    return []\n"
     )
     from dataclasses import replace
@@ -165,6 +167,6 @@ def test_large_inputs_are_kept_once_and_restored(monkeypatch: pytest.MonkeyPatch
     assert case.inputs[0].data_ptr() == block.data_ptr()
     wire.view(block, described["inputs"][0])[3, 5] += 1
     reply = {"tree": {"tensor": 0}, "outputs": [{"shape": [64], "dtype": "float32", "device": "cpu"}]}
-    verdict, _ = holder.check({"case": 0, "reply": reply})
+    verdict, _ = holder.check({"case": 0, "reply": reply, "inputs_too": True})
     assert verdict["status"] == "mismatch"
     assert torch.equal(case.inputs[0], before)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from evaluators.ir.facts import Work
 from evaluators.judge import wire, wire_host
+from evaluators.judge.cases import fingerprint
 from evaluators.judge.channel import Closed, pair
 from evaluators.judge.diagnose import diagnose
 from evaluators.roofline import roofline
@@ -158,3 +159,14 @@ def test_diagnosis_of_small_kernels_and_failures() -> None:
         ("timeout", "timeout"),
     ):
         assert diagnose(status, GPU, None, None, {}) == word
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16, torch.bool, torch.float64])
+def test_fingerprints_change_nothing_and_see_a_swap(dtype: torch.dtype) -> None:
+    values = torch.arange(40).to(dtype)
+    before = values.clone()
+    first = fingerprint(values)
+    assert torch.equal(values, before)
+    assert fingerprint(before) == first
+    values[[0, 1]] = values[[1, 0]]
+    assert fingerprint(values) != first
