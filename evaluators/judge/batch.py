@@ -11,7 +11,7 @@ import torch
 class Batcher:
     """Runs batches of calls on one device.
 
-    On a GPU every call is preceded by a flush: a write of ``flush_bytes`` (at least twice the L2 cache), which leaves the cache cold
+    On a GPU every call is preceded by a flush: a write of ``flush_bytes`` (more than twice the L2 cache), which leaves the cache cold
     and is kept out of the device events around the call. Events are made once and used again, so that a batch's wall-clock time
     holds none of that.
     """

@@ -14,7 +14,7 @@ from typing import Any
 
 from evaluators import languages
 from evaluators.candidate import Candidate
-from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing
+from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing, UnknownLanguage
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.diagnose import diagnose
 from evaluators.judge.processes import Failed, Server, Worker, environment
@@ -87,10 +87,13 @@ class Judge:
         try:
             with phase(phases, "check"):
                 language = languages.get(candidate.language)
+                if self.target.languages and candidate.language not in self.target.languages:
+                    known = ", ".join(self.target.languages)
+                    raise SourceRejected(f"{self.target.name} runs candidates in {known}, not in {candidate.language}")
                 review = language.check(candidate.source)
             with phase(phases, "compile"):
                 build = language.build(candidate.source, self.target)
-        except SourceRejected as error:
+        except (SourceRejected, UnknownLanguage) as error:
             return self._close(replace(base, status="source_rejected", message=str(error)), phases)
         except CompileFailed as error:
             return self._close(replace(base, status="compile_error", message=str(error)), phases)

@@ -238,9 +238,9 @@ def _fill(block: Any, tensor: Any) -> None:
 
 def form_problem(case: cases.Case, reply: dict[str, Any], device: str) -> tuple[str, str] | None:
     """Status and message where a result's form, shapes, dtypes or devices are not the reference's; the reply is not trusted further."""
-    if "unsupported" in reply:
-        return "wrong_dtype", str(reply["unsupported"])[:300]
     try:
+        if "unsupported" in reply:
+            return "wrong_dtype", str(reply["unsupported"])[:300]
         if wire.skeleton(reply["tree"]) != wire.skeleton(case.result_tree):
             return (
                 "wrong_shape",
@@ -254,7 +254,7 @@ def form_problem(case: cases.Case, reply: dict[str, Any], device: str) -> tuple[
                 return "wrong_dtype", f"output {index} has dtype {found['dtype']}, expected {dtype}"
             if found["device"] != device:
                 return "wrong_dtype", f"output {index} is on {found['device']}, expected {device}"
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return "tampering", "the worker's reply about its outputs is malformed"
     return None
 

@@ -52,7 +52,7 @@ class Reference:
         self.server = Server(
             "evaluators.judge.oracle", [], environment(self.folder.name, threads, extra), self.folder.name
         )
-        self.flush_bytes = 2 * target.l2_bytes if device == "cuda" else 0
+        self.flush_bytes = 3 * target.l2_bytes if device == "cuda" else 0
         self.seeds: dict[int, int] = {}
         self.baselines: Baselines | None = None
         self.stopped = False

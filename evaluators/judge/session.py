@@ -197,7 +197,7 @@ class Session:
     def _check_timed(self, inputs_too: bool = False) -> None:
         """Check the outputs of the batch just timed; a wrong one fails the candidate."""
         self.worker.go()
-        results = self.worker.ask({"op": "collect"}, 60.0)["results"]
+        results = self.worker.ask({"op": "collect"}, 60.0).get("results")
         if self.inputs_may_change:
             return
         if not isinstance(results, dict) or not results:

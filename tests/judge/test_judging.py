@@ -143,6 +143,14 @@ def test_cpp_on_an_absent_device_says_so() -> None:
     assert "not on this machine" in found.message
 
 
+def test_a_language_the_target_does_not_run_is_rejected(judge: Judge) -> None:
+    from dataclasses import replace
+
+    found = judge.evaluate(replace(native(), language="triton"))
+    assert (found.status, found.message) == ("source_rejected", "cpu-x86-64 runs candidates in cpp, not in triton")
+    assert judge.evaluate(replace(native(), language="fortran")).status == "source_rejected"
+
+
 def test_large_inputs_are_kept_once_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
