@@ -157,8 +157,8 @@ class LanePass:
         for a in self.accumulators:
             place = accumulator.format(name=a.name, u=u, c=self.view.c)
             block.lines.append(f"{place} = {a.fold(place, block.vector(a.reduction.value))};")
-        for s in self.source.stores:
-            block.write(s.buffer, s.index, s.value, stream)
+        for t in self.source.stores:
+            block.write(t.buffer, t.index, t.value, stream)
         return taken(block)
 
     def done(self, vectors: int, accumulator: str = "{name}_{u}") -> str:
@@ -221,11 +221,8 @@ class LaneView(View):
 
     @classmethod
     def of(cls, kernel: Kernel, program: Program) -> LaneView:
-        """The view whose vectors run along the kernel's rows. A kernel without rows has one lane-less row."""
-        lane = row_lane(kernel)
-        if lane is None:
-            raise EmitError(f"kernel {kernel.name!r}: a lane schedule needs rows")
-        return cls(kernel, program, lane, True)
+        """The view whose vectors run along the kernel's rows. A kernel without rows is one scalar."""
+        return cls(kernel, program, row_lane(kernel) or Axis("lane", 1), True)
 
     @property
     def axis(self) -> str:

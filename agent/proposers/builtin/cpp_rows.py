@@ -249,8 +249,8 @@ class RowPass:
         return self.block.inside({self.lane.name: at}, rest)
 
     def _body(self, block: Block, u: int, stream: bool) -> str:
-        for s in self.source.scans:
-            raise EmitError(f"scan {s.name!r}: this schedule has no running fold")
+        for scan in self.source.scans:
+            raise EmitError(f"scan {scan.name!r}: this schedule has no running fold")
         for r, a in zip(self.source.reductions, self.accumulators, strict=True):
             value = block.vector(r.value)
             if block.rest:
