@@ -18,7 +18,7 @@ from knowledge.errors import FrontMatterError
 
 KINDS = ("hardware", "constraints", "guidance", "kernel", "trace", "lesson")
 TEXT_FIELDS = ("title", "kind", "exemplar", "language", "summary")
-LIST_FIELDS = ("targets", "languages", "operators", "patterns", "diagnoses", "sources", "constraints")
+LIST_FIELDS = ("targets", "languages", "operators", "patterns", "diagnoses", "sources", "unverified", "constraints")
 OTHER_FIELDS = ("moves", "knobs", "results")
 
 _OPENING = re.compile(r"\A\ufeff?---[ \t]*\r?\n")

@@ -62,6 +62,18 @@ def test_page_says_what_it_is_for_whom_and_from_where(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
+def test_unverified_figures_are_listed_briefly(path: Path) -> None:
+    """A figure that its writer could not read in its source is named in a few words, each once, so that readers can tell."""
+    fields = page(path).fields
+    if "unverified" not in fields:
+        return
+    notes = fields["unverified"]
+    assert notes, "an empty list says nothing; leave it out"
+    assert len(set(notes)) == len(notes) <= 8
+    assert all(3 <= len(note.split()) and len(note) <= 160 for note in notes), notes
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
 def test_page_is_short_and_has_a_body(path: Path) -> None:
     """One topic, read in one sitting: a page has text of its own and at most 120 lines."""
     text = path.read_text(encoding="utf-8")
