@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from agent.errors import EmitError
 from agent.proposers.builtin.cpp_expr import Block, Lanes
 from agent.proposers.builtin.cpp_view import View, roots_of, taken, var
-from evaluators.ir.expr import Expr, axes_of, walk
-from evaluators.ir.kernel import Axis, Kernel, Pass, Program, Reduction
+from evaluators.ir.expr import Expr, affine, axes_of, walk
+from evaluators.ir.kernel import Axis, Buffer, Kernel, Pass, Program, Reduction, Store
 from evaluators.ir.pattern import contraction_operands
 
 
@@ -54,7 +54,7 @@ class ProductView(View):
     """A contraction with its epilogue."""
 
     shape: Shape = field(init=False)
-    k_block: Block = field(init=False)
+    to_stage: bool = False
 
     @classmethod
     def of(cls, kernel: Kernel, program: Program) -> ProductView:
@@ -219,6 +219,59 @@ class ProductView(View):
             lines.append(f"const int rest_{u} = {left} >= W ? W : {left} > 0 ? (int)({left}) : 0;")
         return "\n".join(lines)
 
+    @property
+    def staged(self) -> Store | None:
+        """The one store of the epilogue, where whole rows of the result are contiguous in memory and can be written as one run."""
+        s = self.shape
+        stores = [t for p in s.epilogue for t in p.stores]
+        rows = len(stores) == 1 and stores[0].index.coeff(s.n.name) == 1 and stores[0].index.coeff(s.m.name) == self.n
+        plain = rows and not stores[0].index.terms and self.program.buffers[stores[0].buffer].dtype == "float32"
+        return stores[0] if plain else None
+
+    def ahead(self, rows: int) -> str:
+        """Prefetch the next batch's operands, a block of rows' share at a time, where they are contiguous matrices."""
+        s = self.shape
+        if not self.outer:
+            return ""
+        batch = self.outer[-1].name
+        tiles = -(-self.m // rows)
+        shares = (
+            (s.left, {s.m.name: self.k, s.k.name: 1}, "m0", rows * self.k, "0"),
+            (s.right, {s.k.name: self.n, s.n.name: 1}, "0", -(-self.k * self.n // tiles), f"m0 / {rows} * {-(-self.k * self.n // tiles)}"),
+        )
+        lines = []
+        for operand, strides, m, count, start in shares:
+            if operand.op != "load" or operand.index is None or operand.index.terms or not operand.index.coeff(batch):
+                continue
+            if any(operand.index.coeff(axis) != c for axis, c in strides.items()):
+                continue
+            bind = {batch: f"({var(batch)} + 1)", s.m.name: m, s.n.name: "0", s.k.name: "0"}
+            at = self.top.inside(bind).address(operand.attr, operand.index)
+            lines.append(f"for (int e = 0; e < {count}; e += 16) prefetch_far({at} + {start} + e);")
+            self.lanes.used.add("prefetch")
+        return "\n".join(lines)
+
+    def stage(self) -> str:
+        """Send the epilogue's stores to a local array ``stage``, one row of the block after another, from now on."""
+        assert self.staged is not None
+        buffers = {**self.program.buffers, "stage": Buffer("stage", (self.m, self.n), "float32", "scratch")}
+        self.lanes.buffers = self.top.lanes.buffers = buffers
+        self.to_stage = True
+        self.lanes.used.update(("stream", "load"))
+        return ""
+
+    def unstage(self, rows: str) -> str:
+        """Write ``rows`` rows of the stage to the result, past the caches."""
+        store = self.staged
+        assert store is not None
+        block = self.top.inside({self.shape.m.name: "m0", self.shape.n.name: "0"})
+        return (
+            f"float* const to = {block.address(store.buffer, store.index)};\n"
+            f"const int count = {rows} * {self.n};\nint e = 0;\n"
+            f"for (; e + W <= count; e += W) stream<float>(to + e, load<f32v>(stage + e));\n"
+            f"for (; e < count; ++e) to[e] = stage[e];"
+        )
+
     def epilogue(self, m: str, n: str, value: str, rest: str | None, stream: bool = False) -> str:
         """The epilogue of one vector of results ``value`` at row ``m`` and column ``n``."""
         s = self.shape
@@ -228,5 +281,12 @@ class ProductView(View):
             for r in p.reductions:
                 block.results[r.name] = block.vector(r.value)
             for t in p.stores:
-                block.write(t.buffer, t.index, t.value, stream)
+                block.vector(t.value)
+                if self.to_stage:
+                    at = affine(0, {s.m.name: self.n, s.n.name: 1})
+                    local = block.inside({s.m.name: f"({m} - m0)"})
+                    local.write("stage", at, t.value)
+                    block.lines += local.lines
+                else:
+                    block.write(t.buffer, t.index, t.value, stream)
         return taken(block)
