@@ -179,18 +179,19 @@ class LanePass:
             return ""
         self.view.lanes.used.add("prefetch")
         block = self.view.top.inside({column: ahead})  # nothing known at the current column may be reused
+        far = "_far" if distance >= 32 else ""
         lines = [f"const i64 {ahead} = {var(column)} + {distance}" + (
             f" < {limit} ? {var(column)} + {distance} : {limit - 1};" if limit is not None else ";")]
         for u in range(vectors):
             block.bind[self.view.axis] = self.view.lane_at(u)
             for node in targets:
                 assert node.index is not None
-                block.lines.append(f"prefetch({block.address(node.attr, node.index)});")
+                block.lines.append(f"prefetch{far}({block.address(node.attr, node.index)});")
         return "\n".join([*lines, taken(block)])
 
-    def stream_ahead(self, distance: int) -> str:
+    def stream_ahead(self, distance: int, u: int = 0) -> str:
         """Prefetch what this pass reads ``distance`` rows further on, at the current column."""
-        block = self.block.inside({self.view.axis: f"({self.view.c} + {distance})"})
+        block = self.block.inside({self.view.axis: f"({self.view.c} + {distance} + {u} * W)"})
         return prefetches(self.view.lanes, block, self.source) if distance else ""
 
     def _ahead(self, column: str) -> tuple[int | None, list[Expr]]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.errors import EmitError
+from agent.proposers.builtin import triton_online
 from agent.proposers.builtin.triton_dims import KINDS, Dim, Text
 from agent.proposers.builtin.triton_fold import accumulator_type, combine, fold, identity
 from agent.proposers.builtin.triton_scope import Scope
 from agent.proposers.builtin.triton_shape import Stage
 from evaluators.ir.expr import Expr, axes_of, walk
 from evaluators.ir.kernel import Axis, Reduction, Scan
-
-LOWEST = "-3.4028234663852886e38"
 
 
 class Tile:
@@ -55,9 +54,9 @@ class Tile:
             return self.reduce(stage)
         peak, total = stage.reductions
         value = self._masked(peak, self.scope.emit(peak.value))
-        top = self.scope.let(f"tl.maximum({self._fold_text(peak, value, plain=True)}, {LOWEST})", f"{peak.name}_")
-        exp = "_exp_half" if self.scope.fast else "_exp"
-        each = self.scope.let(f"{exp}({value} - {top})")
+        fold_peak = self._fold_text(peak, value, plain=True)
+        top = self.scope.let(f"tl.maximum({fold_peak}, {triton_online.LOWEST})", f"{peak.name}_")
+        each = self.scope.let(f"{triton_online.exp(self.scope)}({value} - {top})")
         below = self.scope.let(self._fold_text(total, each), f"{total.name}_")
         self._local = (top, each)
         self.bind(peak, top)
@@ -73,9 +72,9 @@ class Tile:
             return self.scope.take()
         peak, total = stage.reductions
         top, each = self._local
-        exp = "_exp_half" if self.scope.fast else "_exp"
+        exp = triton_online.exp(self.scope)
         whole = self.scope.let(f"tl.max(each_{peak.name}, axis=0, keep_dims=True)")
-        scaled = self.scope.let(f"each_{total.name} * {exp}(each_{peak.name} - {whole})")
+        scaled = triton_online.rescaled(self.scope, f"each_{total.name}", f"each_{peak.name}", whole)
         below = self.scope.let(f"tl.sum({scaled}, axis=0, keep_dims=True)")
         self.bind(peak, whole)
         self.bind(total, below)
@@ -118,7 +117,7 @@ class Tile:
         lines: list[str] = [] if text == "pass" else [text]
         for r in stage.reductions:
             name = self._accumulators[r.name] = self.scope.fresh(f"acc_{r.name}_")
-            start = LOWEST if stage.online and r.combine == "max" else identity(r)
+            start = triton_online.LOWEST if stage.online and r.combine == "max" else identity(r)
             shape = self._shape(r.value)
             if self.grouped(stage):
                 sizes = [*map(str, self._sizes()[:-1]), f"{self._sizes()[-1]} // {self.group}"]
@@ -166,22 +165,10 @@ class Tile:
         peak, total = stage.reductions
         m, s = self._accumulators[peak.name], self._accumulators[total.name]
         value = self._masked(peak, self.scope.emit(peak.value))
-        exp = "_exp_half" if self.scope.fast else "_exp"
         if self.grouped(stage):
-            # lanes share a running maximum among a group of neighbours, held by one thread: the rescaling is paid once for all of them
-            cols, last = self._sizes()[-1], self.scope.rank
-            shape = f"[{', '.join([*map(str, self._sizes()[:-1]), f'{cols} // {self.group}', str(self.group)])}]"
-            wide = self.scope.let(f"tl.reshape({value}, {shape})")
-            top = self.scope.let(f"tl.maximum({m}, tl.max({wide}, axis={last}))")
-            spread = ", ".join([":"] * last + ["None"])
-            below = self.scope.let(f"tl.sum({exp}({wide} - {top}[{spread}]), axis={last})")
-            self.scope.lines.append(f"{s} = {s} * {exp}({m} - {top}) + {below}")
-            self.scope.lines.append(f"{m} = {top}")
-            return self.scope.take()
-        up = self.scope.let(f"{value} > {m}")
-        scale = self.scope.let(f"{exp}(-tl.abs({value} - {m}))")
-        self.scope.lines.append(f"{s} = tl.where({up}, {s} * {scale} + 1.0, {s} + {scale})")
-        self.scope.lines.append(f"{m} = tl.where({up}, {value}, {m})")
+            triton_online.grouped_step(self.scope, value, m, s, self._sizes(), self.group)
+        else:
+            triton_online.step(self.scope, value, m, s)
         return self.scope.take()
 
     @property
@@ -204,12 +191,9 @@ class Tile:
         if stage.online is not None:
             peak, total = stage.reductions
             m, s = self._accumulators[peak.name], self._accumulators[total.name]
-            top = self._fold_text(peak, m, plain=True)
-            whole = outer.scope.let(top)
-            exp = "_exp_half" if self.scope.fast else "_exp"
-            scaled = outer.scope.let(f"{s} * {exp}({m} - {whole})")
-            # an infinite maximum makes the sum NaN, as subtracting it would
-            below = outer.scope.let(f"{self._fold_text(total, scaled)} + ({whole} - {whole})")
+            whole = outer.scope.let(self._fold_text(peak, m, plain=True))
+            scaled = triton_online.rescaled(outer.scope, s, m, whole)
+            below = outer.scope.let(triton_online.spoiled(self._fold_text(total, scaled), whole))
             outer.scope.reduced[peak.name] = Text(whole, self._kept(peak))
             outer.scope.reduced[total.name] = Text(below, self._kept(total))
             return outer.scope.take()

@@ -5,10 +5,12 @@ Collected only by tests/builtin/test_triton_processes.py, in a process of its ow
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.errors import EmitError
 from agent.proposers.builtin import triton
 from agent.proposers.builtin.plan import Choice
 from evaluators.ir.expr import Expr, affine, axis, cast, const, load, op, reduced, scanned
@@ -133,3 +135,26 @@ def test_scans(value: Expr, reverse: bool) -> None:
     store = Store("t0", affine(0, {"r": COLS, "c": 1}), op("add", scanned("n0", "f32"), Y))
     kernel = Kernel("k0", (R,), (Pass((C,), scans=(scan,), stores=(store,)),))
     agree(program(kernel, (ROWS, COLS)), "scan_looped", BLOCK=512, BLOCK_R=2)
+
+
+def test_an_operator_without_a_triton_form_is_named() -> None:
+    value = op("atan2", X, Y)
+    kernel = Kernel("k0", (R, C), (Pass((), stores=(Store("t0", affine(0, {"r": COLS, "c": 1}), value),)),))
+    with pytest.raises(EmitError, match="atan2"):
+        agree(program(kernel, (ROWS, COLS)), "pointwise_flat", BLOCK=512)
+
+
+def test_infinities_and_nans_reach_softmax_as_in_pytorch() -> None:
+    rows = torch.randn(ROWS, COLS)
+    rows[0, 3], rows[1, 5], rows[2, :], rows[3, 7] = float("inf"), float("nan"), float("-inf"), float("-inf")
+    peak = Reduction("s0", "max", X, "f32")
+    shifted = op("exp", op("sub", X, reduced("s0", "f32")))
+    result = op("div", shifted, reduced("s1", "f32"))
+    store = Store("t0", affine(0, {"r": COLS, "c": 1}), result)
+    passes = (Pass((C,), (peak,)), Pass((C,), (Reduction("s1", "sum", shifted, "f32"),)), Pass((C,), stores=(store,)))
+    p = program(Kernel("k0", (R,), passes), (ROWS, COLS))
+    inputs = [rows, torch.zeros(COLS), torch.zeros(ROWS, dtype=torch.int64)]
+    for name, knobs in (("row_resident", {}), ("row_looped", {"BLOCK": 1024}), ("row_cooperative", {"SPLIT": 1})):
+        plan = {"k0": Choice(EXEMPLARS[name], {**EXEMPLARS[name].defaults, **knobs})}
+        got = load_candidate(triton.render_module(p, ("a", "b", "c"), plan)).ModelNew()(*inputs)
+        torch.testing.assert_close(got, torch.softmax(rows, 1), rtol=2e-5, atol=2e-5, equal_nan=True)
