@@ -12,6 +12,7 @@ import time
 import traceback
 from typing import Any
 
+import psutil
 import torch
 
 from evaluators.errors import EvaluatorError, JudgeError
@@ -113,9 +114,18 @@ class Oracle:
             "inputs": [wire.describe(t) for t in case.inputs],
             "outputs": [wire.plain(t) for t in case.outputs],
             "blocks": described,
-            "bytes": sum(wire.nbytes(t) for t in [*case.inputs, *case.outputs]),
+            "affordable": self._affordable(case),
             "inputs_may_change": case.inputs_may_change,
         }, fds
+
+    def _affordable(self, case: cases.Case) -> int:
+        """How many cases like this one half of the device's memory holds: inputs, output blocks, float64 results and one kept output."""
+        if self.device.type == "cuda":
+            memory = torch.cuda.mem_get_info()[1]
+        else:
+            memory = psutil.virtual_memory().total
+        held = sum(map(wire.nbytes, case.inputs)) + sum(t.numel() * (2 * t.element_size() + 8) for t in case.outputs)
+        return max(1, int(memory // 2 // max(held, 1)))
 
     def _share(self, tensors: list[Any]) -> Shared:
         """One shared block for each tensor, with their descriptions and the descriptors of host blocks."""

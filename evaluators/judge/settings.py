@@ -10,7 +10,7 @@ class JudgeSettings:
     """Seconds are wall clock, ``*_ms`` milliseconds, memory bytes. Every field has a sound default."""
 
     seeds: int = 3
-    """Input sets (seeds), all unknown to the candidate; timing rotates over them."""
+    """Input sets (seeds), all unknown to the candidate; timing rotates over them. Fewer where half the device's memory holds fewer."""
     pairs: int = 11
     """Baseline/candidate pairs of timed batches."""
     min_pairs: int = 5
