@@ -10,7 +10,7 @@ from typing import Literal
 from agent.errors import SettingsError
 
 BYTES_PER_TOKEN = 3.0
-"""UTF-8 bytes per token assumed here. An estimate, on the safe side for code and English; the server's own count is recorded with each reply."""
+"""UTF-8 bytes per token assumed here: an estimate on the safe side for code and English. The server counts for the record."""
 
 LEAST = 96
 """Bytes that a shortened source keeps at least: enough for the line that says what is missing."""

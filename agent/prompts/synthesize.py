@@ -39,7 +39,7 @@ EARLIER = "## Kernels of earlier searches on similar problems"
 
 @dataclass(frozen=True)
 class Prompt:
-    """A synthesized prompt: ``tokens`` is an estimate (``agent.prompts.budget``), ``chunk_ids`` are the passages in it, ``cut`` what did not fit."""
+    """A synthesized prompt: ``tokens`` is an estimate (``agent.prompts.budget``), ``chunk_ids`` the passages in it, ``cut`` what is not."""
 
     text: str
     chunk_ids: tuple[str, ...]

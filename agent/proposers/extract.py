@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from evaluators.languages import cpp
 
-_FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>(?!.*(?:\"{3}|'{3}))[^`\n]*)$")
 _MODEL = re.compile(r"^[ \t]*class[ \t]+ModelNew\b")
 _CODE = re.compile(r'^(import |from |SOURCES\b|@|class |def |r?"""|r?\'\'\')')
 _IDEA = re.compile(r"^[ \t>*_#-]*idea\b[*_]*[ \t]*:[*_]*[ \t]*(?P<text>\S.*)$", re.IGNORECASE | re.MULTILINE)
@@ -53,7 +53,7 @@ def extract(reply: str, languages: Sequence[str]) -> Extracted:
     if not _assigns_sources(source):
         native = [body for info, body in blocks(outside) if info in _NATIVE]
         if native and "cpp" in languages and "triton.jit" not in source:
-            source = cpp.wrap({_unit(i): body for i, body in enumerate(native)}, source)
+            source = cpp.wrap({_unit(i): f"{body}\n" for i, body in enumerate(native)}, source)
     return _finished(source, languages, idea)
 
 
@@ -111,16 +111,33 @@ def _module(text: str) -> tuple[str, str] | None:
             if work < 0:
                 return None
             if _defines_model(body):
-                around = "\n".join([*lines[: begin - 1], *lines[end + 1 :]])
-                return body, around
+                # A longer range that parses too holds the fences between in its strings: the module begins there.
+                for longer in [f for f in fences if f < begin - 1][-_OPENINGS:]:
+                    whole = _dedented(lines[longer + 1 : end], lines[longer])
+                    if _defines_model(whole) and not _starts_statement(whole, begin - 1 - longer):
+                        begin, body = longer + 1, whole
+                        break
+                return body, "\n".join([*lines[: begin - 1], *lines[end + 1 :]])
     for at in reversed(classes):
-        for body in _bare(lines, at):
+        for body in _bare(lines, at, cut=not _inside_a_block(lines[:at])):
             work -= len(body)
             if work < 0:
                 return None
             if _defines_model(body):
                 return _without_last_words(body), ""
     return None
+
+
+def _inside_a_block(above: Sequence[str]) -> bool:
+    """Whether the line below these is in a fenced block."""
+    opening: re.Match[str] | None = None
+    for line in above:
+        fence = _FENCE.match(line)
+        if fence and opening is None:
+            opening = fence
+        elif fence and opening is not None and _closes(opening, fence):
+            opening = None
+    return opening is not None
 
 
 def _fenced_ranges(at: int, fences: Sequence[int], total: int) -> Iterator[tuple[int, int]]:
@@ -142,8 +159,8 @@ def _dedented(lines: Sequence[str], fence: str) -> str:
     return "\n".join(lines)
 
 
-def _bare(lines: Sequence[str], at: int) -> Iterator[str]:
-    """Texts that may be a module without fences: from a line that looks like code, ever fewer of the lines at the end that do not parse."""
+def _bare(lines: Sequence[str], at: int, cut: bool) -> Iterator[str]:
+    """Texts that may be a module without fences: from a line that looks like code, with ``cut`` without the prose after it."""
     starts = [i for i in range(at + 1) if _CODE.match(lines[i])]
     for begin in [*starts[:_OPENINGS], *([at] if at not in starts[:_OPENINGS] else [])]:
         end = len(lines)
@@ -152,10 +169,10 @@ def _bare(lines: Sequence[str], at: int) -> Iterator[str]:
             yield body
             tree = _parsed(body)
             if isinstance(tree, SyntaxError):
-                cut = begin + (tree.lineno or 1) - 1
-                if not at < cut < end:
-                    break
-                end = cut
+                wrong = begin + (tree.lineno or 1) - 1
+                if not cut or not at < wrong < end or lines[wrong][:1] in ("", " ", "\t"):
+                    break  # not a line of prose: the module itself is broken
+                end = wrong
                 continue
             break
 
@@ -198,6 +215,11 @@ def _parsed(source: str) -> ast.Module | SyntaxError:
 def _defines_model(source: str) -> bool:
     tree = _parsed(source)
     return isinstance(tree, ast.Module) and any(isinstance(n, ast.ClassDef) and n.name == "ModelNew" for n in tree.body)
+
+
+def _starts_statement(source: str, line: int) -> bool:
+    """Whether a statement begins at a line (from 1): ``~~~python`` is an expression too."""
+    return any(isinstance(n, ast.stmt) and n.lineno == line for n in ast.walk(ast.parse(source)))
 
 
 def _assigns_sources(source: str) -> bool:
