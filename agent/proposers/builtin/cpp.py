@@ -156,7 +156,7 @@ def indented(text: str) -> str:
         line = raw.strip()
         if not line:
             continue
-        if line.startswith("#if") or line.startswith("#el") or line.startswith("#endif"):
+        if line.startswith(("#if", "#el", "#endif")):
             out.append(line)
             continue
         leading = len(line) - len(line.lstrip("}"))

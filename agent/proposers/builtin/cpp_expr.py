@@ -36,7 +36,8 @@ _LIBRARY = frozenset("exp2 log1p log2 sin cos tan pow atan2 fmod".split())
 class Lanes:
     """What one vector holds: consecutive points of one of ``axes`` (each pass over columns may name its own).
 
-    ``reduced`` names the reductions whose results differ from lane to lane; ``used`` collects prelude fragments; ``serial`` numbers temporaries.
+    ``reduced`` names the reductions whose results differ from lane to lane; ``used`` collects prelude fragments; ``serial``
+    numbers temporaries.
     """
 
     axes: frozenset[str]
@@ -126,7 +127,8 @@ class Block:
         for root in roots:
             for node in walk(root):
                 inverse = self.lanes.inverse(node)
-                below = list(node.args if inverse is None else (node.args[0], inverse)) + ([t for t, _ in node.index.terms] if node.index is not None else [])
+                below = list(node.args if inverse is None else (node.args[0], inverse))
+                below += [t for t, _ in node.index.terms] if node.index is not None else []
                 if self._free(node, varying):
                     if node is root:
                         self.value(node)
@@ -171,7 +173,7 @@ class Block:
     def write(self, buffer: str, index: Affine, value: Expr, stream: bool = False) -> None:
         """Store a value; ``stream`` writes past the caches where the lanes are contiguous."""
         target, used = self.lanes.buffers[buffer], self.lanes.used
-        memory = MEMORY[target.dtype]
+        memory = memory_type(target)
         if not self.lanes.varies(index):
             used.add("store")
             cast = self.value(value)
@@ -234,14 +236,13 @@ class Block:
     def _load(self, node: Expr) -> str:
         assert node.index is not None
         buffer, used = self.lanes.buffers[node.attr], self.lanes.used
-        if buffer.dtype not in MEMORY:
-            raise EmitError(f"load of {node.attr!r}: dtype {buffer.dtype} is not supported in C++")
+        memory = memory_type(buffer)
         if not self.lanes.varies(node.index):
             element = f"{node.attr}[{self.offset(node.index)}]"
             if buffer.dtype in ("bfloat16", "float16"):
                 used.add("widen")
                 element = f"widened({element})"
-            return element if MEMORY[buffer.dtype] == SCALAR[node.kind] else f"({SCALAR[node.kind]}){element}"
+            return element if memory == SCALAR[node.kind] else f"({SCALAR[node.kind]}){element}"
         v = VECTOR[node.kind]
         tail = f", {self.rest}" if self.rest else ""
         suffix = "_n" if self.rest else ""
@@ -341,6 +342,13 @@ class Block:
         self.lanes.used.update(("integer", "each"))
         function = "floor_div" if name == "floordiv" else "floor_mod"
         return f"each({a}, {b}, [](auto a, auto b) {{ return {function}(a, b); }})"
+
+
+def memory_type(buffer: Buffer) -> str:
+    """C++ type of a buffer's elements. Raises ``EmitError`` for a dtype that has none."""
+    if buffer.dtype not in MEMORY:
+        raise EmitError(f"buffer {buffer.name!r}: dtype {buffer.dtype} is not supported in C++")
+    return MEMORY[buffer.dtype]
 
 
 def literal(value: float | int | bool, kind: Kind) -> str:

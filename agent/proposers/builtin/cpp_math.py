@@ -1,7 +1,7 @@
 """Branch-free float32 math for the C++ prelude, for vectors and scalars alike.
 
 Maximum errors are against correctly rounded results, over the whole range unless stated (tests/builtin measures them).
-``fast`` variants replace a division by a reciprocal estimate with one Newton step. float64 goes to the C library, lane by lane.
+tanh and sigmoid divide by way of a reciprocal estimate and one Newton step (``recip``). float64 goes to the C library, lane by lane.
 The reductions and polynomials of exp, log and tanh follow Cephes (S. Moshier, "Methods and Programs for Mathematical
 Functions", 1989) and erf follows the two-interval form of its float version, with re-fitted coefficients.
 """
@@ -55,7 +55,7 @@ template <class V> INLINE V exp_(V x) {  // 1 ulp; flushes below exp(-87.3) grad
 }
 """, ("each", "expm1_core")),
     "sigmoid": ("""\
-template <class V> INLINE V sigmoid(V x) {  // 2 ulp
+template <class V> INLINE V sigmoid(V x) {  // 4 ulp
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return 1.0 / (1.0 + std::exp(-a)); });
   else {
     V n;
@@ -66,7 +66,7 @@ template <class V> INLINE V sigmoid(V x) {  // 2 ulp
 }
 """, ("each", "expm1_core", "recip")),
     "tanh": ("""\
-template <class V> INLINE V tanh_(V x) {  // 2 ulp: t / (t + 2) with t = exp(2x) - 1
+template <class V> INLINE V tanh_(V x) {  // 4 ulp: t / (t + 2) with t = exp(2x) - 1
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::tanh(a); });
   else {
     V n;
@@ -123,7 +123,7 @@ template <class V> INLINE V log_(V x) {  // 1 ulp; log(0) = -inf, negative gives
 }
 """, ("each",)),
     "erf": ("""\
-template <class V> INLINE V erf_(V x) {  // 2 ulp
+template <class V> INLINE V erf_(V x) {  // 1 ulp
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::erf(a); });
   else {
     typedef like<V, i32> I;

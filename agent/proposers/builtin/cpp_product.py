@@ -161,7 +161,7 @@ class ProductView(View):
             return "\n".join(out)
         tile = ", ".join("{" + ", ".join(f"acc{i}_{j}" for j in range(vectors)) + "}" for i in range(rows))
         inner = self.epilogue(f"({m} + i)", f"({n} + j * W)", "tile[i][j]", "rest" if partial else None, stream)
-        rest = f"const int rest = rest_of[j];\nif (rest == 0) break;\n" if partial else ""
+        rest = "const int rest = rest_of[j];\nif (rest == 0) break;\n" if partial else ""
         rests = f"const int rest_of[{vectors}] = {{{', '.join(f'rest_{j}' for j in range(vectors))}}};\n" if partial else ""
         return (
             f"const f32v tile[{rows}][{vectors}] = {{{tile}}};\n{rests}for (int i = 0; i < {rows}; ++i) {{\n"

@@ -216,7 +216,8 @@ class RowPass:
                 total = fold.fold(f"splat<{v}>({carry})", within)
             block.lines.append(f"const {v} {out} = {f'reversed({v}({total}))' if self.reverse else total};")
             last = f"{within}[W - 1]"
-            block.lines.append(f"{carry} = {f'{carry} + {last}' if self._doubled(s, wide) else fold.fold(carry, f'({SCALAR[s.kind]}){last}')};")
+            folded = f"{carry} + {last}" if self._doubled(s, wide) else fold.fold(carry, f"({SCALAR[s.kind]}){last}")
+            block.lines.append(f"{carry} = {folded};")
             block.results[s.name] = out
         for t in self.source.stores:
             block.write(t.buffer, t.index, t.value, False)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from agent.errors import EmitError
-from agent.proposers.builtin.cpp_expr import MEMORY, SCALAR, VECTOR, Block, Lanes
+from agent.proposers.builtin.cpp_expr import MEMORY, SCALAR, VECTOR, Block, Lanes, memory_type
 from evaluators.ir.expr import Affine, Expr, Kind, walk
 from evaluators.ir.kernel import Axis, Kernel, Pass, Program, Reduction
 
@@ -113,8 +112,7 @@ class Accumulator:
         self.lanes.used.add("fold")
         if self.reduction.combine in ("max", "min"):
             self.lanes.used.add("minmax")
-        text = f"fold({vector}, [](auto a, auto b) {{ return {_FOLD[self.reduction.combine]}; }})"
-        return text
+        return f"fold({vector}, [](auto a, auto b) {{ return {_FOLD[self.reduction.combine]}; }})"
 
     def result(self, scalar: str) -> str:
         """C++ text of the finished value from a scalar running value."""
@@ -159,7 +157,7 @@ class View:
     def head(self) -> str:
         """First lines of the C function's body: the tensors by name, from the table of addresses, and the vector types."""
         read, written = buffers_of(self.kernel)
-        kinds = [f"const {self._memory(b)}" for b in read] + [self._memory(b) for b in written]
+        kinds = [f"const {memory_type(self.program.buffers[b])}" for b in read] + [memory_type(self.program.buffers[b]) for b in written]
         kinds += [MEMORY[dtype] for _, _, dtype, _ in self.scratch]
         lines = [
             f"{kind}* const __restrict {name} = ({kind}*)at[{n}];"
@@ -230,12 +228,6 @@ class View:
         self.top.names.clear()
         self.top.results.clear()
         return "\n".join(lines)
-
-    def _memory(self, name: str) -> str:
-        dtype = self.program.buffers[name].dtype
-        if dtype not in MEMORY:
-            raise EmitError(f"buffer {name!r}: dtype {dtype} is not supported in C++")
-        return MEMORY[dtype]
 
 
 def var(axis: str) -> str:

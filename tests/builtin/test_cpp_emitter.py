@@ -1,0 +1,102 @@
+"""The C++ emitter itself: documented errors of the math functions, deterministic text, named errors, random programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from torch import Tensor
+
+from agent.errors import EmitError
+from agent.proposers.builtin.cpp import facts, indented, render_module
+from agent.proposers.builtin.cpp_prelude import FRAGMENTS, prelude
+from agent.proposers.builtin.plan import Choice
+from evaluators.ir.interpret import interpret
+from tests.builtin.test_cpp_families import EXEMPLARS, choices, outputs
+from tests.ir.test_random_programs import compositions
+from tests.ir.test_trace import program_of
+
+ULP_LIMITS = {"exp": 1.0, "tanh": 4.0, "sigmoid": 4.0, "erf": 1.0, "log": 1.0, "expm1": 2.0}
+
+
+def test_math_functions_keep_their_documented_error() -> None:
+    """Largest error in units of the last place against float64, over normal results of a dense sweep."""
+    x = torch.cat([torch.linspace(-20, 20, 40001), torch.logspace(-30, 1.9, 4001), -torch.logspace(-30, 1.9, 4001)])
+    functions = {name: getattr(torch, name) for name in ULP_LIMITS}
+
+    def fn(v: Tensor) -> tuple[Tensor, ...]:
+        return tuple(f(v.abs() if name == "log" else v) for name, f in functions.items())
+
+    program = program_of(fn, [x])
+    for name, got in zip(functions, outputs(program, choices(program, "math")[0], [x]), strict=True):
+        exact = functions[name](x.double().abs() if name == "log" else x.double())
+        ulp = 2.0 ** (torch.frexp(exact.abs()).exponent.double() - 24)
+        normal = (exact.abs() > 2.0**-120) & (exact.abs() < 1e38)
+        worst = float(((got.double() - exact).abs() / ulp)[normal].max())
+        assert worst <= ULP_LIMITS[name], f"{name}: {worst:.2f} ulp"
+
+
+def test_math_functions_at_the_edges() -> None:
+    x = torch.tensor([float("nan"), float("inf"), float("-inf"), 0.0, 1e-40, 88.8, -103.0, 200.0, -200.0] * 3)
+    for fn in (torch.exp, torch.tanh, torch.sigmoid, torch.erf, torch.log, torch.sqrt):
+        program = program_of(fn, [x])
+        (got,) = outputs(program, choices(program, "edges")[0], [x])
+        torch.testing.assert_close(got, fn(x), equal_nan=True, atol=1e-37, rtol=1e-6)
+
+
+def test_text_depends_on_the_plan_alone() -> None:
+    x = torch.zeros(4, 70)
+    program = program_of(lambda v: v.softmax(-1), [x])
+    plan = choices(program, "text")[0]
+    assert render_module(program, ("x",), plan) == render_module(program, ("x",), plan)
+
+
+def test_prelude_holds_only_what_is_used() -> None:
+    assert "erf_" not in prelude({"exp"})
+    assert prelude({"exp", "fold"}) == prelude({"fold", "exp"})
+    assert set(FRAGMENTS) >= {n for f in FRAGMENTS.values() for n in f.needs}
+    with pytest.raises(KeyError):
+        prelude({"no such fragment"})
+
+
+def test_an_unsupported_dtype_is_named() -> None:
+    x = torch.zeros(8)
+    program = program_of(lambda v: v + 1, [x])
+    buffers = {n: replace(b, dtype="complex64") for n, b in program.buffers.items()}
+    with pytest.raises(EmitError, match="complex64"):
+        render_module(replace(program, buffers=buffers), ("x",), choices(program, "dtype")[0])
+
+
+def test_a_schedule_that_does_not_fit_is_named() -> None:
+    x = torch.zeros(4, 70)
+    program = program_of(lambda v: v.softmax(-1), [x])
+    wrong = next(e for e in EXEMPLARS if e.name == "cpp_product_direct")
+    with pytest.raises(EmitError, match="cpp_product_direct"):
+        render_module(program, ("x",), {program.kernels[0].name: Choice(wrong, wrong.defaults)})
+
+
+def test_layout_follows_braces() -> None:
+    assert indented("a {\nb;\n{ c; }\n}\n#if X\nd;\n#endif") == "a {\n  b;\n  { c; }\n}\n#if X\nd;\n#endif\n"
+
+
+def test_facts_cover_every_name_in_constraints() -> None:
+    """Constraints of every C++ exemplar can be read for any kernel."""
+    x = torch.zeros(3, 4)
+    for fn in (torch.tanh, lambda v: v.sum(), lambda v: v @ v.t(), lambda v: v.cumsum(-1)):
+        program = program_of(fn, [x])
+        for kernel in program.kernels:
+            for e in EXEMPLARS:
+                e.violated(e.defaults, facts(kernel, program))
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(compositions())
+def test_random_programs_mean_what_the_interpreter_says(case: tuple[Any, Tensor]) -> None:
+    fn, x = case
+    program = program_of(fn, [x])
+    plan = choices(program, "random")[0]
+    for got, want in zip(outputs(program, plan, [x]), interpret(program, [x]), strict=True):
+        torch.testing.assert_close(got, want, atol=2e-5, rtol=2e-5)
