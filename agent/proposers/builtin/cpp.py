@@ -1,7 +1,8 @@
 """C++/OpenMP emitter: loop-IR kernels and a plan in, the text of a candidate module out.
 
 An exemplar's skeleton is the schedule (loops, tiles, threads, accumulators); a view fills its holes with statements from the IR. The
-skeleton picks its view: ``rows()`` lays vectors along columns, ``lanes()`` along rows, ``product()`` blocks a contraction.
+skeleton picks its view: ``rows()`` lays vectors along columns, ``lanes()`` along rows, ``product()`` blocks a contraction; ``share(n)``
+is the part of n jobs that a thread takes at a time.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ def render_kernel(kernel: Kernel, program: Program, choice: Choice) -> tuple[Vie
             lanes=view(LaneView.of),
             product=view(ProductView.of),
             cdiv=lambda a, b: -(-a // b),
+            share=lambda jobs: max(1, jobs // 64),
         )
     except TemplateError as error:
         raise EmitError(f"{where}: {error}") from error
