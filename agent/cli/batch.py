@@ -93,7 +93,7 @@ def batch(
     from knowledge.runs.store import RunStore
 
     settings = RunSettings(
-        evaluations=evaluations, seconds=seconds, policy=policy, memory=memory, proposers=proposers_of(proposer), model=model,
+        evaluations=evaluations, seconds=seconds, policy=policy, memory=memory, proposers=proposers_of(proposer, model), model=model,
         languages=tuple(language or ()), seed=seed,
     )  # fmt: skip
     targets = _targets(target or ["auto"])

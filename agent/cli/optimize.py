@@ -93,7 +93,7 @@ def optimize(
         policy=policy,
         memory=memory,
         drafts=drafts,
-        proposers=proposers_of(proposer),
+        proposers=proposers_of(proposer, model),
         model=model,
         languages=tuple(language or ()),
         start_from=start,
@@ -113,12 +113,15 @@ def resume(run: RUN, as_json: JSON = False, quiet: QUIET = False) -> None:
     proceed(resolve(run, store), store, as_json=as_json, quiet=quiet)
 
 
-def proposers_of(choice: Proposer) -> tuple[str, ...]:
-    """Proposer names behind the choice. Raises CommandError where a language model is asked for and none can be reached."""
-    from agent.cli.session import endpoint, require_endpoint
+def proposers_of(choice: Proposer, model: str | None = None) -> tuple[str, ...]:
+    """Proposer names behind the choice. Raises CommandError where a language model is asked for and none can be reached.
+
+    A key alone, which may be there for other programs, does not make a model take part: ``auto`` also wants to know which one.
+    """
+    from agent.cli.session import endpoint, names_model, require_endpoint
 
     if choice == Proposer.auto:
-        return ("builtin", "llm") if endpoint() else ("builtin",)
+        return ("builtin", "llm") if endpoint() and names_model(model) else ("builtin",)
     if choice == Proposer.llm:
         require_endpoint()
     return (choice.value,)
@@ -127,5 +130,12 @@ def proposers_of(choice: Proposer) -> tuple[str, ...]:
 def notice(choice: Proposer, settings: RunSettings) -> str:
     """The line that says why no language model takes part; empty where one does, or none was asked for."""
     if choice == Proposer.auto and settings.proposers == ("builtin",):
-        return "no LLM endpoint (OPENAI_API_KEY or OPENAI_BASE_URL): the built-in proposer writes the kernels"
+        from agent.cli.session import endpoint
+
+        lacks = (
+            "no model named (--model or KERNELEVOLVE_MODEL)"
+            if endpoint()
+            else "no LLM endpoint (OPENAI_API_KEY or OPENAI_BASE_URL)"
+        )
+        return f"{lacks}: the built-in proposer writes the kernels"
     return ""

@@ -38,6 +38,11 @@ def endpoint() -> bool:
     return bool(os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"))
 
 
+def names_model(model: str | None) -> bool:
+    """Whether it is said which model to ask: by name, or by a server of one's own, which may have only one."""
+    return bool(model or any(os.environ.get(n) for n in ("KERNELEVOLVE_MODEL", "OPENAI_MODEL", "OPENAI_BASE_URL")))
+
+
 def require_endpoint() -> None:
     """Raise where there is no endpoint: asking for a language model never falls back to something else."""
     if not endpoint():

@@ -9,7 +9,7 @@ from typing import Literal
 
 from agent.errors import SettingsError
 
-BYTES_PER_TOKEN = 3.0
+BYTES_PER_TOKEN = 2.8
 """UTF-8 bytes per token assumed here: an estimate on the safe side for code and English. The server counts for the record."""
 
 LEAST = 96

@@ -112,12 +112,13 @@ def _module(text: str) -> tuple[str, str] | None:
                 return None
             if _defines_model(body):
                 # A longer range that parses too holds the fences between in its strings: the module begins there.
-                for longer in [f for f in fences if f < begin - 1][-_OPENINGS:]:
+                opening = begin - 1
+                for longer in [f for f in fences if f < opening][-_OPENINGS:]:
                     whole = _dedented(lines[longer + 1 : end], lines[longer])
-                    if _defines_model(whole) and not _starts_statement(whole, begin - 1 - longer):
-                        begin, body = longer + 1, whole
+                    if _defines_model(whole) and not _starts_statement(whole, opening - longer):
+                        opening, body = longer, whole
                         break
-                return body, "\n".join([*lines[: begin - 1], *lines[end + 1 :]])
+                return body, "\n".join([*lines[:opening], *lines[end + 1 :]])
     for at in reversed(classes):
         for body in _bare(lines, at, cut=not _inside_a_block(lines[:at])):
             work -= len(body)

@@ -63,7 +63,7 @@ def test_passages_get_room_by_rank_and_a_long_one_does_not_keep_shorter_ones_out
     found = fit(parts, 50)
     assert found.kept == ("third", "first", "task")
     assert found.text.count("## H") == 1
-    assert [str(c) for c in found.cut] == ["second: left out (about 300 tokens)"]
+    assert [str(c) for c in found.cut] == ["second: left out (about 322 tokens)"]
     assert fit(parts, 20).kept == ("first", "task")
     assert "## H" not in fit(parts, 5).text
 
@@ -95,5 +95,5 @@ def test_a_shortened_source_keeps_whole_lines_of_both_ends() -> None:
 
 
 def test_a_budget_too_small_for_the_fixed_parts_names_the_setting() -> None:
-    with pytest.raises(SettingsError, match="setting prompt_tokens: 3 should be at least 100"):
+    with pytest.raises(SettingsError, match="setting prompt_tokens: 3 should be at least 108"):
         fit([Section("task", "fixed", "x" * 300)], 3)
