@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from agent.errors import SettingsError
 
-BYTES_PER_TOKEN = 2.8
+BYTES_PER_TOKEN = Fraction(14, 5)
 """UTF-8 bytes per token assumed here: an estimate on the safe side for code and English. The server counts for the record."""
 
 LEAST = 96
