@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,3 +34,13 @@ def test_the_right_passage_scores_highest() -> None:
     assert index.scores("softmax").argmax() == 0
     assert not index.scores("unknown").any()
     assert Lexical([]).scores("x").shape == (0,)
+
+
+def test_building_an_index_does_not_import_jax(tmp_path: Path) -> None:
+    """JAX takes most of a GPU's memory when it starts; a machine that has it must not lose that to a lexical index."""
+    (tmp_path / "jax.py").write_text("raise SystemExit('jax was imported')\n")
+    code = "from retrieval.lexical import Lexical; print(len(Lexical(['num_warps', 'tile']).scores('num_warps')))"
+    path = os.pathsep.join([str(tmp_path), *[p for p in sys.path if p]])
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.stdout.strip() == "2"
