@@ -41,13 +41,13 @@ def rank(evaluation: Evaluation) -> tuple[float, bool, float]:
 
 
 def may_win(evaluation: Evaluation) -> bool:
-    """Whether a fresh measurement could still show a gain: its interval reaches above 1."""
-    return evaluation.status == "correct" and evaluation.timing is not None and evaluation.timing.high > 1.0
+    """Whether a fresh measurement could still show a gain: it counts as a kernel, and its interval reaches above 1."""
+    return fitness(evaluation) > 0 and evaluation.timing is not None and evaluation.timing.high > 1.0
 
 
 def wins(evaluation: Evaluation) -> bool:
-    """A gain: correct, and the whole interval of its speedup above 1."""
-    return evaluation.status == "correct" and evaluation.timing is not None and evaluation.timing.low > 1.0
+    """A gain: correct, a kernel of its own, and the whole interval of its speedup above 1."""
+    return fitness(evaluation) > 0 and evaluation.timing is not None and evaluation.timing.low > 1.0
 
 
 def diagnosis_of(evaluation: Evaluation) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from evaluators import languages
 from evaluators.candidate import Candidate
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing, UnknownLanguage
+from evaluators.ir.kernel import Program
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.diagnose import diagnose
 from evaluators.judge.processes import Failed, Server, Worker, environment
@@ -26,6 +27,8 @@ from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from evaluators.verdict import Evaluation, Roofline, Timing
 
+_IMPOSSIBLE = {"gpu": 1.25, "cpu": 5.0}
+"""Roofline fractions that no honest kernel reaches. On a CPU the bound is memory's, and caches hold much of what is read again."""
 _POISONS = (0xFF, 0x4B)  # NaN in every floating type; 1.3e7 in float32
 
 
@@ -49,7 +52,8 @@ class Judge:
         self.absent: Absent | None = None
         self.environment: dict[str, str] = {}
         self.triton_seed: str | None = None
-        self._work: Any = None
+        self._program: Program | None = None
+        self._untraced = ""
 
     def __enter__(self) -> Judge:
         return self
@@ -126,6 +130,8 @@ class Judge:
         return replace(found, timing=replace(found.timing, fresh_process=True)) if found.timing else found
 
     def _judge(self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float]) -> Evaluation:
+        from evaluators.judge.fallback import allowed
+
         base = replace(base, isolation=session.isolation)
         try:
             with phase(phases, "load"):
@@ -133,7 +139,9 @@ class Judge:
                 base = replace(base, isolation=session.isolation)
             with phase(phases, "correctness"):
                 accuracy = session.correctness(_POISONS)
-            base = replace(base, accuracy=accuracy, resources=session.resources(dict(base.resources)))
+            outside = [n for n in session.operators if n not in allowed(self._traced())]
+            resources = session.resources({**base.resources, "library_operators": session.operators})
+            base = replace(base, accuracy=accuracy, resources=resources)
             if not timed:
                 return replace(base, status="correct", message="correct; not timed")
             with phase(phases, "baselines"):
@@ -145,8 +153,15 @@ class Judge:
             return replace(base, status=failure.status, message=failure.message, accuracy=partial)  # type: ignore[arg-type]
         with phase(phases, "roofline"):
             bound, why = self._roofline(measured)
+        notes += [why] if why else []
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
-        return replace(found, message="; ".join([*notes, why] if why else notes))
+        if bound is not None and bound.fraction is not None and bound.fraction > _IMPOSSIBLE[self.target.kind]:
+            reason = f"{bound.fraction:.1f} times faster than its bytes and operations allow: results were not computed in every call"
+            return replace(found, status="tampering", fitness=0.0, message="; ".join([reason, *notes]))
+        if outside:
+            found = replace(found, fitness=0.0)
+            notes.insert(0, f"does not count as a generated kernel: PyTorch does the work of {', '.join(outside[:6])}")
+        return replace(found, message="; ".join(notes))
 
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
         return replace(
@@ -156,22 +171,28 @@ class Judge:
             diagnosis=diagnose(found.status, self.target, found.timing, found.roofline, found.resources),
         )
 
-    def _roofline(self, measured: Timing | None) -> tuple[Roofline | None, str]:
-        """Roofline of the spec, or ``None`` and why there is none."""
-        if self._work is None:
-            from evaluators.ir.facts import work
+    def _traced(self) -> Program | None:
+        """The reference's program, traced once; ``None`` where it cannot be, and ``_untraced`` then says why."""
+        if self._program is None and not self._untraced:
             from evaluators.ir.trace import trace
 
             # A verdict already found must not be lost to a reference that cannot be counted, whatever the tracer makes of it.
             try:
-                self._work = work(trace(self.spec))
+                self._program = trace(self.spec)
             except Exception as error:
-                self._work = f"no roofline: {type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else 'no message'}"
-        if isinstance(self._work, str):
-            return None, self._work
+                said = str(error).splitlines()[0][:160] if str(error) else "no message"
+                self._untraced = f"no roofline: {type(error).__name__}: {said}"
+        return self._program
+
+    def _roofline(self, measured: Timing | None) -> tuple[Roofline | None, str]:
+        """Roofline of the spec, or ``None`` and why there is none."""
+        from evaluators.ir.facts import work
         from evaluators.roofline import roofline
 
-        return roofline(self._work, self.target, measured.candidate_ms if measured else None), ""
+        program = self._traced()
+        if program is None:
+            return None, self._untraced
+        return roofline(work(program), self.target, measured.candidate_ms if measured else None), ""
 
     def _start(self, phases: dict[str, float]) -> None:
         """Start what is not running: the zygote, the reference."""

@@ -44,6 +44,8 @@ class Session:
         self.seed = secrets.randbits(40)
         self.sets = settings.seeds
         self.missing: list[str] = []
+        self.operators: list[str] = []
+        """PyTorch operators that did work during a call."""
         self.inputs_may_change = False
 
     def __enter__(self) -> Session:
@@ -116,9 +118,14 @@ class Session:
 
     def _run(self, number: int, poison: int) -> dict[str, Any]:
         reply = self.worker.ask(
-            {"op": "run", "case": number, "poison": poison, "seed": self.reference.seeds[number] % 2**63},
+            {
+                "op": "run", "case": number, "poison": poison, "seed": self.reference.seeds[number] % 2**63, "record": not number,
+            },
             self.settings.run_s,
-        )
+        )  # fmt: skip
+        found = reply.get("operators")
+        if isinstance(found, list):
+            self.operators = sorted({*self.operators, *(str(n)[:80] for n in found[:64])})
         return self._check(number, reply)
 
     def _check(self, number: int, reply: dict[str, Any], inputs_too: bool = True) -> dict[str, Any]:

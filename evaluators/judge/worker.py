@@ -5,6 +5,7 @@ Everything here shares a process with the candidate, so nothing here decides any
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import importlib.util
@@ -18,6 +19,7 @@ import torch
 
 from evaluators.judge import batch, wire
 from evaluators.judge.channel import Channel, Closed
+from evaluators.judge.fallback import Recorder
 
 
 class LoadError(Exception):
@@ -89,8 +91,9 @@ class Worker:
         gc.collect()
         poison(case["outputs"], self.device, message["poison"])
         torch.manual_seed(message["seed"])
+        recorder = Recorder() if message["record"] else None
         try:
-            with torch.no_grad():
+            with torch.no_grad(), recorder or contextlib.nullcontext():
                 result = self.model(*case["arguments"])
         finally:
             if self.device.type == "cpu":
@@ -101,7 +104,7 @@ class Worker:
         if self.device.type == "cuda" and case["wires"] and case["wires"][0].device.type == "cpu":
             for block, tensor in zip(case["wires"], case["tensors"], strict=True):
                 wire.copy_storage(wire.moved(tensor, "cpu"), block)
-        return reply
+        return reply if recorder is None else {**reply, "operators": recorder.computing()}
 
     def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A batch of calls over rotating cases."""
