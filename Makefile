@@ -29,7 +29,7 @@ imports: $(INSTALLED)
 check: lint types imports test
 
 bench: $(INSTALLED)
-	$(BIN)/python benchmarks/suite.py
+	$(BIN)/kernelevolve batch starter
 
 # torch comes first and pinned, so that nothing else decides which build is installed.
 $(INSTALLED): pyproject.toml constraints.txt
