@@ -143,16 +143,22 @@ class Workbench:
         self.order = sorted(self.facts, key=lambda name: -_points(program, name))
 
     def proposals(self) -> Iterator[Proposal]:
-        """Plans in the order they are worth trying; the caller skips repeats and stops when it has enough."""
+        """Plans in the order they are worth trying; the caller skips repeats and stops when it has enough.
+
+        First drafts that have a fitting exemplar are not padded with random knobs: steps from measured candidates use the budget better.
+        """
         parents = [j for j in self.context.parents if j.candidate.language == self.language]
-        if self.context.phase != "draft":
+        drafting = self.context.phase == "draft"
+        if not drafting:
             for parent in parents:
                 yield from self._from_parent(parent)
-        yield from self._drafts()
-        if self.context.phase == "draft":
+        drafts = list(self._drafts())
+        yield from drafts
+        if drafting:
             for parent in parents:
                 yield from self._from_parent(parent)
-        yield from self._samples()
+        if self.context.step > 0 or not drafts:
+            yield from self._samples()
 
     def _fitting(self, kernel: str) -> list[Exemplar]:
         families = {*self.context.target.families, "any"}
