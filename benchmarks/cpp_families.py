@@ -114,7 +114,9 @@ def plans(program: Any, args: argparse.Namespace) -> Iterator[tuple[str, dict[st
             fixed = {n: next((v for v in k.values if str(v).lower() == given[n].lower()), k.default) if n in given else k.default
                      for n, k in e.knobs.items()}  # fmt: skip
             spaces = [fixed] + [{**fixed, n: v} for n, k in e.knobs.items() for v in k.values if v != fixed[n]]
-            if about["pattern"] in e.patterns and (not args.exemplar or e.name in args.exemplar or len(program.kernels) > 1):
+            if about["pattern"] in e.patterns and (
+                not args.exemplar or e.name in args.exemplar or len(program.kernels) > 1
+            ):
                 found += [Choice(e, knobs) for knobs in spaces if not e.violated(knobs, about)]
         if not found:
             raise LookupError(f"{kernel.name}: no admissible exemplar for {about}")
@@ -143,7 +145,9 @@ def relative_error(value: Any, oracle: Any) -> float:
     return float(gap / oracle.double().norm().clamp_min(1e-300))
 
 
-def interleaved(calls: dict[str, Callable[..., Any]], inputs: list[list[Any]], args: argparse.Namespace) -> dict[str, float]:
+def interleaved(
+    calls: dict[str, Callable[..., Any]], inputs: list[list[Any]], args: argparse.Namespace
+) -> dict[str, float]:
     """A quantile of the milliseconds per call: short batches of each in turn, rotating over the inputs."""
     import torch
 

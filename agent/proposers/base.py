@@ -23,7 +23,8 @@ class Judged:
 @dataclass(frozen=True)
 class Context:
     """Everything a proposer may use. ``parents`` and ``siblings`` are what the node-memory mode lets it see; ``seen`` holds every
-    judged candidate of the run, for avoiding repeats; ``prompt`` is the synthesized prompt; ``ids`` are the ids its candidates take, in order."""
+    judged candidate of the run, for avoiding repeats; ``prompt`` is the synthesized prompt; ``ids`` are the ids its candidates take, in
+    order."""
 
     spec: KernelSpec
     target: Target

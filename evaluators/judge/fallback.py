@@ -21,7 +21,7 @@ PLUMBING = frozenset(
 )
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[misc]  # PyTorch's classes are untyped here
     """Collects the names of the operators (without overload) that are called while it is active."""
 
     def __init__(self) -> None:

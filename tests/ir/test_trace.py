@@ -56,7 +56,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[Tensor], list[str]]] = {
     "matrix product with epilogue": (
         lambda x, w, b: F.gelu(x @ w + b, approximate="tanh"), [randn(8, 32), randn(32, 16), randn(16)], ["contraction"],
     ),
-    "linear on three dims": (lambda x, w, b: F.linear(x, w, b), [randn(2, 3, 8), randn(5, 8), randn(5)], ["contraction"]),
+    "linear on three dims": (F.linear, [randn(2, 3, 8), randn(5, 8), randn(5)], ["contraction"]),
     "batched matrix product": (torch.bmm, [randn(4, 5, 6), randn(4, 6, 7)], ["contraction"]),
     "matrix vector product is a row reduction": (torch.mv, [randn(6, 9), randn(9)], ["row_reduce"]),
     "attention": (
@@ -149,7 +149,7 @@ def test_convolution_is_listed_as_library_work() -> None:
     ("fn", "says"),
     [
         (lambda x: x if x.sum() > 0 else -x, "cannot be traced"),
-        (lambda x: torch.nonzero(x), "cannot be traced"),
+        (torch.nonzero, "cannot be traced"),
     ],
 )
 def test_untraceable_references_say_so_in_one_line(fn: Callable[..., Any], says: str) -> None:

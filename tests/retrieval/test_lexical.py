@@ -41,6 +41,12 @@ def test_building_an_index_does_not_import_jax(tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("raise SystemExit('jax was imported')\n")
     code = "from retrieval.lexical import Lexical; print(len(Lexical(['num_warps', 'tile']).scores('num_warps')))"
     path = os.pathsep.join([str(tmp_path), *[p for p in sys.path if p]])
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     assert done.stdout.strip() == "2"

@@ -71,7 +71,9 @@ def render_kernel(kernel: Kernel, program: Program, choice: Choice) -> tuple[Vie
 
     where = f"kernel {kernel.name!r} with exemplar {choice.exemplar.name!r}"
     try:
-        template = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(choice.exemplar.skeleton)
+        template = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(
+            choice.exemplar.skeleton
+        )
         body = template.render(
             **choice.knobs,
             rows=view(RowView.of),
@@ -165,4 +167,3 @@ def indented(text: str) -> str:
         out.append("  " * max(depth - leading, 0) + line)
         depth += line.count("{") - line.count("}")
     return "\n".join(out) + "\n"
-

@@ -360,7 +360,7 @@ def literal(value: float | int | bool, kind: Kind) -> str:
             return "INT64_MIN"
         text = f"{int(value)}{'L' if kind == 'i64' else ''}"
     elif math.isnan(value):
-        text = "__builtin_nanf(\"\")" if kind == "f32" else "__builtin_nan(\"\")"
+        text = '__builtin_nanf("")' if kind == "f32" else '__builtin_nan("")'
     elif math.isinf(value):
         text = ("-" if value < 0 else "") + ("__builtin_inff()" if kind == "f32" else "__builtin_inf()")
     else:

@@ -180,8 +180,10 @@ class LanePass:
         self.view.lanes.used.add("prefetch")
         block = self.view.top.inside({column: ahead})  # nothing known at the current column may be reused
         far = "_far" if distance >= 32 else ""
-        lines = [f"const i64 {ahead} = {var(column)} + {distance}" + (
-            f" < {limit} ? {var(column)} + {distance} : {limit - 1};" if limit is not None else ";")]
+        lines = [
+            f"const i64 {ahead} = {var(column)} + {distance}"
+            + (f" < {limit} ? {var(column)} + {distance} : {limit - 1};" if limit is not None else ";")
+        ]
         for u in range(vectors):
             block.bind[self.view.axis] = self.view.lane_at(u)
             for node in targets:
@@ -268,4 +270,3 @@ class LaneView(View):
             left = f"({end}) - {self.lane_at(u)}"
             lines.append(f"const int rest_{u} = {left} >= W ? W : {left} > 0 ? (int)({left}) : 0;")
         return "\n".join(lines)
-

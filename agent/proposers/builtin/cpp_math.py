@@ -9,7 +9,8 @@ Functions", 1989) and erf follows the two-interval form of its float version, wi
 from __future__ import annotations
 
 MATH: dict[str, tuple[str, tuple[str, ...]]] = {
-    "recip": ("""\
+    "recip": (
+        """\
 template <class V> INLINE V recip(V x) {  // 1 / x within 1 ulp for finite, normal x
 #if defined(__AVX512F__)
   if constexpr (sizeof(V) == 64 && sizeof(typename lanes<V>::item) == 4) {
@@ -19,8 +20,11 @@ template <class V> INLINE V recip(V x) {  // 1 / x within 1 ulp for finite, norm
 #endif
   return 1.0f / x;
 }
-""", ()),
-    "expm1_core": ("""\
+""",
+        (),
+    ),
+    "expm1_core": (
+        """\
 // exp(x) = 2^n (1 + p) for |x| < 105: n = round(x / ln 2) as a float, p = exp(x - n ln 2) - 1; returns p.
 template <class V> INLINE V expm1_core(V x, V& n) {
   n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;  // adding 1.5 * 2^23 rounds to an integer
@@ -39,8 +43,11 @@ template <class V> INLINE V clamped(V x, float low, float high) {  // NaN stays
   x = select(splat<V>(high) < x, splat<V>(high), x);
   return select(splat<V>(low) > x, splat<V>(low), x);
 }
-""", ()),
-    "exp": ("""\
+""",
+        (),
+    ),
+    "exp": (
+        """\
 template <class V> INLINE V exp_(V x) {  // 1 ulp; flushes below exp(-87.3) gradually, overflows to inf
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::exp(a); });
   else {
@@ -53,8 +60,11 @@ template <class V> INLINE V exp_(V x) {  // 1 ulp; flushes below exp(-87.3) grad
     return (p + 1.0f) * power_of_two(a) * power_of_two(V(n - a));
   }
 }
-""", ("each", "expm1_core")),
-    "sigmoid": ("""\
+""",
+        ("each", "expm1_core"),
+    ),
+    "sigmoid": (
+        """\
 template <class V> INLINE V sigmoid(V x) {  // 4 ulp
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return 1.0 / (1.0 + std::exp(-a)); });
   else {
@@ -64,8 +74,11 @@ template <class V> INLINE V sigmoid(V x) {  // 4 ulp
     return recip(p * scale + (scale + 1.0f));
   }
 }
-""", ("each", "expm1_core", "recip")),
-    "tanh": ("""\
+""",
+        ("each", "expm1_core", "recip"),
+    ),
+    "tanh": (
+        """\
 template <class V> INLINE V tanh_(V x) {  // 4 ulp: t / (t + 2) with t = exp(2x) - 1
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::tanh(a); });
   else {
@@ -76,8 +89,11 @@ template <class V> INLINE V tanh_(V x) {  // 4 ulp: t / (t + 2) with t = exp(2x)
     return t * recip(t + 2.0f);
   }
 }
-""", ("each", "expm1_core", "recip")),
-    "expm1": ("""\
+""",
+        ("each", "expm1_core", "recip"),
+    ),
+    "expm1": (
+        """\
 template <class V> INLINE V expm1_(V x) {  // 2 ulp
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::expm1(a); });
   else {
@@ -87,8 +103,11 @@ template <class V> INLINE V expm1_(V x) {  // 2 ulp
     return select(x > 80.0f, exp_(x) - 1.0f, p * scale + (scale - 1.0f));
   }
 }
-""", ("each", "exp")),
-    "log": ("""\
+""",
+        ("each", "exp"),
+    ),
+    "log": (
+        """\
 template <class V> INLINE V log_(V x) {  // 1 ulp; log(0) = -inf, negative gives NaN
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::log(a); });
   else {
@@ -121,8 +140,11 @@ template <class V> INLINE V log_(V x) {  // 1 ulp; log(0) = -inf, negative gives
     return select((x < 0.0f) | (x != x), splat<V>(__builtin_nanf("")), r);
   }
 }
-""", ("each",)),
-    "erf": ("""\
+""",
+        ("each",),
+    ),
+    "erf": (
+        """\
 template <class V> INLINE V erf_(V x) {  // 1 ulp
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::erf(a); });
   else {
@@ -149,8 +171,11 @@ template <class V> INLINE V erf_(V x) {  // 1 ulp
     return select(t > 0.927734375f, bits<V>(bits<I>(far) | sign), b);
   }
 }
-""", ("each", "expm1_core")),
-    "sqrt": ("""\
+""",
+        ("each", "expm1_core"),
+    ),
+    "sqrt": (
+        """\
 template <class V> INLINE V sqrt_(V x) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(V) == 64 && sizeof(typename lanes<V>::item) == 4) return bits<V>(_mm512_sqrt_ps(bits<__m512>(x)));
@@ -158,14 +183,22 @@ template <class V> INLINE V sqrt_(V x) {
 #endif
   return each(x, [](auto a) { return std::sqrt(a); });
 }
-""", ("each",)),
-    "rounding": ("""\
+""",
+        ("each",),
+    ),
+    "rounding": (
+        """\
 template <class V> INLINE V floor_(V x) { return each(x, [](auto a) { return std::floor(a); }); }
 template <class V> INLINE V ceil_(V x) { return each(x, [](auto a) { return std::ceil(a); }); }
 template <class V> INLINE V round_(V x) { return each(x, [](auto a) { return std::nearbyint(a); }); }
 template <class V> INLINE V trunc_(V x) { return each(x, [](auto a) { return std::trunc(a); }); }
-""", ("each",)),
-    "abs": ("""\
+""",
+        ("each",),
+    ),
+    "abs": (
+        """\
 template <class V> INLINE V abs_(V x) { return select(x < V{}, -x, x); }
-""", ()),
+""",
+        (),
+    ),
 }

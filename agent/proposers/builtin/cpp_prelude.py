@@ -96,7 +96,8 @@ template <class T> INLINE auto widened(T m) { return m; }
 INLINE float widened(bf16 m) { return bits<float>((uint32_t)m.bits << 16); }
 INLINE float widened(f16 m) { _Float16 h; __builtin_memcpy(&h, &m, 2); return (float)h; }
 """),
-    "load": Fragment("""\
+    "load": Fragment(
+        """\
 template <class V, class T> INLINE V widen(vec<T, lanes<V>::count> m) { return convert<V>(m); }
 template <class V, class T> INLINE V load(const T* p) {
   constexpr int n = lanes<V>::count;
@@ -121,8 +122,11 @@ template <class V, class T> INLINE V load(const T* p) {
     return convert<V>(m);
   }
 }
-""", ("widen",)),
-    "load_n": Fragment("""\
+""",
+        ("widen",),
+    ),
+    "load_n": Fragment(
+        """\
 template <class V, class T> INLINE V load_n(const T* p, int n) {  // the first n lanes; the others read as zero
   constexpr int w = lanes<V>::count;
 #if defined(__AVX512F__)
@@ -138,8 +142,11 @@ template <class V, class T> INLINE V load_n(const T* p, int n) {  // the first n
     return load<V>(part);
   }
 }
-""", ("load",)),
-    "gather": Fragment("""\
+""",
+        ("load",),
+    ),
+    "gather": Fragment(
+        """\
 template <class V, class T, class I> INLINE V gather(const T* p, I at) {  // p[at], lane by lane
   constexpr int w = lanes<V>::count;
 #if defined(__AVX512F__)
@@ -162,7 +169,9 @@ template <class V, class T, class I> INLINE V gather_n(const T* p, I at, int n) 
   for (int l = 0; l < n; ++l) part[l] = p[at[l]];
   return load<V>(part);
 }
-""", ("load",)),
+""",
+        ("load",),
+    ),
     "narrow": Fragment("""\
 template <class T, class V> INLINE auto narrowed(V v) {  // to memory's type; half floats round to nearest even
   typedef lanes<V> L;
@@ -188,13 +197,17 @@ template <class T, class V> INLINE auto narrowed(V v) {  // to memory's type; ha
   } else return convert<like<V, T>>(v);
 }
 """),
-    "store": Fragment("""\
+    "store": Fragment(
+        """\
 template <class T, class V> INLINE void store(T* p, V v) {
   const auto m = narrowed<T>(v);
   __builtin_memcpy(p, &m, sizeof m);
 }
-""", ("narrow",)),
-    "store_n": Fragment("""\
+""",
+        ("narrow",),
+    ),
+    "store_n": Fragment(
+        """\
 template <class T, class V> INLINE void store_n(T* p, V v, int n) {  // the first n lanes
   const auto m = narrowed<T>(v);
 #if defined(__AVX512F__)
@@ -203,8 +216,11 @@ template <class T, class V> INLINE void store_n(T* p, V v, int n) {  // the firs
 #endif
   for (int l = 0; l < n; ++l) { const auto x = m[l]; __builtin_memcpy(p + l, &x, sizeof x); }
 }
-""", ("narrow",)),
-    "stream": Fragment("""\
+""",
+        ("narrow",),
+    ),
+    "stream": Fragment(
+        """\
 template <class T, class V> INLINE void stream(T* p, V v) {  // past the caches, where the address allows it
   const auto m = narrowed<T>(v);
 #if defined(__AVX512F__)
@@ -217,7 +233,9 @@ template <class T, class V> INLINE void stream(T* p, V v) {  // past the caches,
 #endif
   __builtin_memcpy(p, &m, sizeof m);
 }
-""", ("narrow",)),
+""",
+        ("narrow",),
+    ),
     "fence": Fragment("""\
 INLINE void fence() {  // streamed stores become visible to the other threads
 #if defined(__x86_64__)
@@ -266,11 +284,14 @@ template <class V, class F> INLINE auto fold(V v, F f) {  // all lanes into one,
   }
 }
 """),
-    "keep": Fragment("""\
+    "keep": Fragment(
+        """\
 template <class V> INLINE V keep(V v, V other, int n) {  // the first n lanes of v, then other
   return select(iota<like<V, i32>>() < n, v, other);
 }
-""", ("iota",)),
+""",
+        ("iota",),
+    ),
     "each": Fragment("""\
 template <class V, class F> INLINE V each(V x, F f) {
   if constexpr (!is_vector<V>) return f(x);

@@ -75,9 +75,7 @@ class ProductView(View):
         batch = 1
         for a in kernel.rows:
             batch *= a.extent
-        direct = all(
-            x.index is None or x.index.coeff(s.n.name) in (0, 1) for x in walk(s.right) if x.op == "load"
-        )
+        direct = all(x.index is None or x.index.coeff(s.n.name) in (0, 1) for x in walk(s.right) if x.op == "load")
         return {
             "m": s.m.extent, "n": s.n.extent, "k": s.k.extent, "direct": int(direct),
             "batch": batch // (s.m.extent * s.n.extent),
@@ -157,12 +155,18 @@ class ProductView(View):
             out = []
             for i in range(rows):
                 for j in range(vectors):
-                    out.append(self.epilogue(f"({m} + {i})", f"({n} + {j} * W)", f"acc{i}_{j}", f"rest_{j}" if partial else None, stream))
+                    out.append(
+                        self.epilogue(
+                            f"({m} + {i})", f"({n} + {j} * W)", f"acc{i}_{j}", f"rest_{j}" if partial else None, stream
+                        )
+                    )
             return "\n".join(out)
         tile = ", ".join("{" + ", ".join(f"acc{i}_{j}" for j in range(vectors)) + "}" for i in range(rows))
         inner = self.epilogue(f"({m} + i)", f"({n} + j * W)", "tile[i][j]", "rest" if partial else None, stream)
         rest = "const int rest = rest_of[j];\nif (rest == 0) break;\n" if partial else ""
-        rests = f"const int rest_of[{vectors}] = {{{', '.join(f'rest_{j}' for j in range(vectors))}}};\n" if partial else ""
+        rests = (
+            f"const int rest_of[{vectors}] = {{{', '.join(f'rest_{j}' for j in range(vectors))}}};\n" if partial else ""
+        )
         return (
             f"const f32v tile[{rows}][{vectors}] = {{{tile}}};\n{rests}for (int i = 0; i < {rows}; ++i) {{\n"
             f"for (int j = 0; j < {vectors}; ++j) {{\n{rest}{inner}\n}}\n}}"
@@ -237,7 +241,13 @@ class ProductView(View):
         tiles = -(-self.m // rows)
         shares = (
             (s.left, {s.m.name: self.k, s.k.name: 1}, "m0", rows * self.k, "0"),
-            (s.right, {s.k.name: self.n, s.n.name: 1}, "0", -(-self.k * self.n // tiles), f"m0 / {rows} * {-(-self.k * self.n // tiles)}"),
+            (
+                s.right,
+                {s.k.name: self.n, s.n.name: 1},
+                "0",
+                -(-self.k * self.n // tiles),
+                f"m0 / {rows} * {-(-self.k * self.n // tiles)}",
+            ),
         )
         lines = []
         for operand, strides, m, count, start in shares:

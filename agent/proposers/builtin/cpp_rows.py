@@ -210,7 +210,9 @@ class RowPass:
             carry, out = f"{s.name}_carry", self.view.lanes.fresh()
             if self._doubled(s, wide):
                 # The carry as a sum of two floats: adding its low part first rounds once, at the size of the result.
-                block.lines.append(f"const float {out}_high = (float){carry}, {out}_low = (float)({carry} - {out}_high);")
+                block.lines.append(
+                    f"const float {out}_high = (float){carry}, {out}_low = (float)({carry} - {out}_high);"
+                )
                 total = f"{out}_high + ({within} + {out}_low)"
             else:
                 total = fold.fold(f"splat<{v}>({carry})", within)
@@ -297,7 +299,9 @@ class RowView(View):
         for p in self.kernel.passes:
             mixed = [c.name for c in p.cols if c.name in lanes and c is not self.lane_of(p)]
             if mixed:
-                raise EmitError(f"kernel {self.name!r}: column {mixed[0]!r} is contiguous in one pass and strided in another")
+                raise EmitError(
+                    f"kernel {self.name!r}: column {mixed[0]!r} is contiguous in one pass and strided in another"
+                )
         return frozenset(lanes)
 
     @property

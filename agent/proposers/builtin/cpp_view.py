@@ -13,7 +13,14 @@ from agent.proposers.builtin.cpp_expr import MEMORY, SCALAR, VECTOR, Block, Lane
 from evaluators.ir.expr import Affine, Expr, Kind, walk
 from evaluators.ir.kernel import Axis, Kernel, Pass, Program, Reduction
 
-_FOLD = {"sum": "a + b", "prod": "a * b", "max": "maximum(a, b)", "min": "minimum(a, b)", "any": "a | b", "all": "a & b"}
+_FOLD = {
+    "sum": "a + b",
+    "prod": "a * b",
+    "max": "maximum(a, b)",
+    "min": "minimum(a, b)",
+    "any": "a | b",
+    "all": "a & b",
+}
 
 
 def roots_of(p: Pass) -> Iterator[Expr | Affine]:
@@ -157,7 +164,9 @@ class View:
     def head(self) -> str:
         """First lines of the C function's body: the tensors by name, from the table of addresses, and the vector types."""
         read, written = buffers_of(self.kernel)
-        kinds = [f"const {memory_type(self.program.buffers[b])}" for b in read] + [memory_type(self.program.buffers[b]) for b in written]
+        kinds = [f"const {memory_type(self.program.buffers[b])}" for b in read] + [
+            memory_type(self.program.buffers[b]) for b in written
+        ]
         kinds += [MEMORY[dtype] for _, _, dtype, _ in self.scratch]
         lines = [
             f"{kind}* const __restrict {name} = ({kind}*)at[{n}];"
@@ -260,7 +269,13 @@ def prefetches(lanes: Lanes, block: Block, p: Pass, keep: Callable[[Affine], boo
     found: dict[tuple[str, int], Affine] = {}
     for root in roots_of(p):
         for n in walk(root):
-            if n.op == "load" and n.index is not None and not n.index.terms and lanes.stride(n.index) == 1 and keep(n.index):
+            if (
+                n.op == "load"
+                and n.index is not None
+                and not n.index.terms
+                and lanes.stride(n.index) == 1
+                and keep(n.index)
+            ):
                 found[n.attr, id(n.index)] = n.index
     if found:
         lanes.used.add("prefetch")

@@ -1,8 +1,8 @@
 """A problem in KernelBench's form: a linear layer followed by GELU and a residual scale."""
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 
 class Model(nn.Module):
