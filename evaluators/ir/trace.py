@@ -97,7 +97,12 @@ def trace_module(model: Any, inputs: tuple[Any, ...], name: str) -> Program:
             kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: env[n.name])
             env[node.name] = lower_node(low, node, tuple(args), dict(kwargs))
         elif node.op == "output":
+            plain = [n for n in node.args[0] if not isinstance(n, torch.fx.Node)]
+            if plain:
+                raise TraceError(f"{name}: the reference returns {plain[0]!r} beside tensors, which a generated kernel cannot")
             returned = tuple(env[n.name] for n in node.args[0])
+    if not all(isinstance(v, Value) for v in returned):
+        raise TraceError(f"{name}: the reference returns something other than tensors, which a generated kernel cannot")
     outputs = [_output(low, v, i) for i, v in enumerate(returned)]
     spec_out = exported.call_spec.out_spec
     single = spec_out is not None and spec_out.is_leaf()

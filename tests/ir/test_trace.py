@@ -150,6 +150,8 @@ def test_convolution_is_listed_as_library_work() -> None:
     [
         (lambda x: x if x.sum() > 0 else -x, "cannot be traced"),
         (torch.nonzero, "cannot be traced"),
+        (lambda x: (x + 1, 3), "beside tensors"),
+        (lambda x: (x + 1, None), "beside tensors"),
     ],
 )
 def test_untraceable_references_say_so_in_one_line(fn: Callable[..., Any], says: str) -> None:
