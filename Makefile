@@ -11,7 +11,7 @@ optimize: $(INSTALLED)
 	$(BIN)/kernelevolve optimize $(SPEC)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 doctor: $(INSTALLED)
 	$(BIN)/kernelevolve doctor

@@ -99,7 +99,13 @@ def search(
     from retrieval.passage import Query
     from retrieval.retrieve import Retriever
 
-    question = Query(text=query, families=families, languages=(language,) if language else (), kinds=tuple(kind or ()))
+    question = Query(
+        text=query,
+        families=families,
+        languages=(language,) if language else (),
+        kinds=tuple(kind or ()),
+        phase="search",
+    )
     found = Retriever(KnowledgeStore.open()).retrieve(question, k=k)
     if as_json:
         print_json([asdict(p) for p in found])

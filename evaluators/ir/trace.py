@@ -99,7 +99,9 @@ def trace_module(model: Any, inputs: tuple[Any, ...], name: str) -> Program:
         elif node.op == "output":
             plain = [n for n in node.args[0] if not isinstance(n, torch.fx.Node)]
             if plain:
-                raise TraceError(f"{name}: the reference returns {plain[0]!r} beside tensors, which a generated kernel cannot")
+                raise TraceError(
+                    f"{name}: the reference returns {plain[0]!r} beside tensors, which a generated kernel cannot"
+                )
             returned = tuple(env[n.name] for n in node.args[0])
     if not all(isinstance(v, Value) for v in returned):
         raise TraceError(f"{name}: the reference returns something other than tensors, which a generated kernel cannot")
