@@ -28,7 +28,8 @@ from evaluators.target import Target
 from evaluators.verdict import Evaluation, Roofline, Timing
 
 _IMPOSSIBLE = {"gpu": 1.25, "cpu": 5.0}
-"""Roofline fractions that no honest kernel reaches. On a CPU the bound is memory's, and caches hold much of what is read again."""
+"""How many times faster than memory can deliver the bytes a kernel may seem: on a CPU, caches hold much of what is read again. Rates of
+arithmetic are no such bound: matrix units and split products exceed what a target's file says of the plain type."""
 _POISONS = (0xFF, 0x4B)  # NaN in every floating type; 1.3e7 in float32
 
 
@@ -155,8 +156,9 @@ class Judge:
             bound, why = self._roofline(measured)
         notes += [why] if why else []
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
-        if bound is not None and bound.fraction is not None and bound.fraction > _IMPOSSIBLE[self.target.kind]:
-            reason = f"{bound.fraction:.1f} times faster than its bytes and operations allow: results were not computed in every call"
+        if bound is not None and measured.candidate_ms * _IMPOSSIBLE[self.target.kind] < _bytes_ms(bound):
+            times = _bytes_ms(bound) / measured.candidate_ms
+            reason = f"{times:.1f} times faster than its bytes allow: results were not computed in every call"
             return replace(found, status="tampering", fitness=0.0, message="; ".join([reason, *notes]))
         if outside:
             found = replace(found, fitness=0.0)
@@ -235,3 +237,8 @@ class Judge:
             "processes": self.settings.processes,
             "namespaces": self.settings.namespaces and device == "cpu",
         }
+
+
+def _bytes_ms(bound: Roofline) -> float:
+    """Milliseconds in which memory delivers the compulsory bytes."""
+    return bound.bytes / (bound.bandwidth_gbs * 1e9) * 1e3

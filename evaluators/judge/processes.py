@@ -17,7 +17,7 @@ from typing import Any
 
 from evaluators.errors import JudgeError
 from evaluators.judge.channel import Closed, pair
-from evaluators.judge.isolation import descendants, resident_bytes
+from evaluators.judge.isolation import descendants, own_bytes, resident_bytes
 
 OUTPUT_LIMIT = 1 << 20
 _POLL_S = 0.25
@@ -232,7 +232,7 @@ class Worker:
                 "crash",
                 f"the candidate started {len(family)} processes; at most {self.limits['processes']} are allowed",
             )
-        used = resident_bytes(self.pid) + sum(map(resident_bytes, family))
+        used = resident_bytes(self.pid) + sum(map(own_bytes, family))
         if used > self.limits["resident_bytes"]:
             raise Failed(
                 "out_of_memory",

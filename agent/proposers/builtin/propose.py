@@ -85,7 +85,7 @@ class BuiltinProposer:
 
         Raises ProposerError where the reference cannot be traced.
         """
-        from agent.errors import ProposerError
+        from agent.errors import EmitError, ProposerError
         from evaluators.spec.model import signature
 
         try:
@@ -104,7 +104,10 @@ class BuiltinProposer:
                 if key in tried:
                     continue
                 tried.add(key)
-                source = backend.render_module(program, signature(context.spec), proposal.plan)
+                try:
+                    source = backend.render_module(program, signature(context.spec), proposal.plan)
+                except EmitError:
+                    continue  # this exemplar cannot express that kernel; another may
                 out.append(
                     Candidate(
                         id=context.ids[len(out)],
