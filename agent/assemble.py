@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import SettingsError
 from agent.events import OnEvent, Preparing, silent
 from agent.settings import RunSettings
-from knowledge.runs.home import home
+from evaluators.home import home
 from knowledge.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ PROPOSERS = {
 
 def open_store(settings: RunSettings) -> RunStore:
     """The run store of the settings' data folder, else of the environment."""
-    if settings.home is None:
+    if not settings.home:
         return RunStore()
-    root = Path(settings.home).expanduser()
+    root = home(settings.home)
     return RunStore(f"sqlite:///{root / 'store.db'}", str(root / "objects"))
 
 
@@ -56,8 +55,7 @@ def retriever(settings: RunSettings, on_event: OnEvent = silent) -> Retriever:
     from retrieval.retrieve import Arms
     from retrieval.retrieve import Retriever as KnowledgeRetriever
 
-    root = Path(settings.home).expanduser() if settings.home else home()
-    store = KnowledgeStore.open(root / "knowledge")
+    store = KnowledgeStore.open(home(settings.home) / "knowledge")
 
     def told(done: int, total: int, name: str) -> None:
         on_event(Preparing(f"taking in {name}", done, total))

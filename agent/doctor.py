@@ -18,6 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from evaluators.home import VARIABLE, home
+
 State = Literal["ok", "missing", "optional"]
 
 
@@ -160,19 +162,12 @@ def _endpoint() -> list[Check]:
     return [Check("proposers", "llm", "ok", f"{where}, key {'set' if key else 'not set'} (not contacted)")]
 
 
-def home() -> Path:
-    """The data folder: $KERNELEVOLVE_HOME, else ~/.kernelevolve."""
-    return Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve")
-
-
 def _store() -> list[Check]:
     folder = home()
     existing = next(p for p in (folder, *folder.parents) if p.exists())
     if not os.access(existing, os.W_OK):
         return [
-            Check(
-                "store", "home", "missing", f"{folder} cannot be written", "export KERNELEVOLVE_HOME=/a/writable/folder"
-            )
+            Check("store", "home", "missing", f"{folder} cannot be written", f"export {VARIABLE}=/a/writable/folder")
         ]
     free = shutil.disk_usage(existing).free / 1e9
     checks = [Check("store", "home", "ok", f"{folder}, {free:.0f} GB free")]

@@ -9,8 +9,8 @@ from typing import Literal
 
 from agent.search.verdict import message
 from evaluators.candidate import Candidate
+from evaluators.home import home
 from evaluators.verdict import Evaluation
-from knowledge.runs.home import home
 from knowledge.runs.store import RunStore
 
 
@@ -33,7 +33,7 @@ class RunResult:
 
 def folder_of(run_id: str, root: str | None = None) -> Path:
     """A run's folder of human output under the data folder ``root``."""
-    return (Path(root).expanduser() if root else home()) / "runs" / run_id
+    return home(root) / "runs" / run_id
 
 
 def result_of(store: RunStore, run_id: str) -> RunResult:

@@ -7,6 +7,10 @@ class EvaluatorError(Exception):
     """Base of every error this package raises on purpose."""
 
 
+class DataFolderError(EvaluatorError):
+    """The data folder cannot be worked out."""
+
+
 class SpecError(EvaluatorError):
     """A kernel specification is malformed: ``FILE: FIELD: what is wrong; what to do``."""
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, V
 from evaluators import local_cpu
 from evaluators.errors import TargetError
 from evaluators.forms import explain, suggest
+from evaluators.home import home
 from evaluators.reading import read_yaml
 from evaluators.target import Target
 
@@ -162,8 +163,7 @@ def _local_figures(path: Path, form: TargetForm) -> dict[str, Any]:
             f"{path.stem}: describes the local x86-64 processor, and this machine has another; known targets are {', '.join(names())}"
         )
     cpu = local_cpu.detect()
-    home = Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve").expanduser()
-    measured = local_cpu.bandwidth(cpu, home / "bandwidth.json")
+    measured = local_cpu.bandwidth(cpu, home() / "bandwidth.json")
     facts = {
         "model": cpu.name,
         "features": list(cpu.features),

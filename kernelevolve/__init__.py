@@ -85,11 +85,10 @@ def optimize(
 
 
 def _spec(
-    computation: Any, example_inputs: Sequence[Any] | None, target: Target, name: str | None, home: str | None
+    computation: Any, example_inputs: Sequence[Any] | None, target: Target, name: str | None, chosen: str | None
 ) -> KernelSpec:
-    from pathlib import Path
-
     from evaluators.errors import SpecError
+    from evaluators.home import home
     from evaluators.spec.from_live import from_module
     from evaluators.spec.kernel_spec import KernelSpec
     from evaluators.spec.loading import load
@@ -102,8 +101,7 @@ def _spec(
         raise SpecError(
             "example_inputs: are missing; pass the arguments of one call, for example optimize(module, (x,))"
         )
-    states = Path(home) / "objects" / "states" if home else None
-    return from_module(computation, example_inputs, name, state_folder=states)
+    return from_module(computation, example_inputs, name, state_folder=home(chosen) / "objects" / "states")
 
 
 def __getattr__(attribute: str) -> Any:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluators.home import home
 from knowledge import snapshot as snapshots
 from knowledge.documents import Chunk
 from knowledge.errors import EmbeddingModelError, StoreBusyError
 from knowledge.manifest import Entry, Manifest
-from knowledge.runs.home import home
 from knowledge.snapshot import Snapshot
 from knowledge.where import Where, flag
 

@@ -89,7 +89,7 @@ def batch(
     from agent.report import write_batch
     from agent.report.batch import summary
     from agent.settings import RunSettings
-    from knowledge.runs.home import home
+    from evaluators.home import home
     from knowledge.runs.store import RunStore
 
     settings = RunSettings(

@@ -22,6 +22,7 @@ MEANING = {
 }
 
 _CODES = {
+    "DataFolderError": USAGE,
     "SpecError": USAGE,
     "TargetError": USAGE,
     "UnknownLanguage": USAGE,

@@ -15,11 +15,12 @@ from typing import Any
 from evaluators import languages
 from evaluators.candidate import Candidate
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing, UnknownLanguage
+from evaluators.home import home
 from evaluators.ir.kernel import Program
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.diagnose import diagnose
 from evaluators.judge.processes import Failed, Server, Worker, environment
-from evaluators.judge.reference import Reference, home
+from evaluators.judge.reference import Reference
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.transport import usable_ipc

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.errors import JudgeError
+from evaluators.home import VARIABLE, home
 from evaluators.judge.processes import Server, environment
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.timing import Side, alternate
@@ -47,7 +48,7 @@ class Reference:
             "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
             "TRITON_CACHE_DIR": str(cache / "inductor-triton"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1" if device == "cpu" else "8",
-            "KERNELEVOLVE_HOME": str(home()),
+            VARIABLE: str(home()),
         }
         self.server = Server(
             "evaluators.judge.oracle", [], environment(self.folder.name, threads, extra), self.folder.name
@@ -158,11 +159,6 @@ class Reference:
         self.go()
         self.server.close()
         self.folder.cleanup()
-
-
-def home() -> Path:
-    """``$KERNELEVOLVE_HOME`` or ``~/.kernelevolve``."""
-    return Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve")
 
 
 def _read(file: Path) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.errors import CompileFailed, SourceRejected, ToolMissing
+from evaluators.home import home
 from evaluators.languages.base import Build, Language, Review
 from evaluators.languages.review import parse, review
 from evaluators.target import Target
@@ -168,8 +169,7 @@ def build(source: str, target: Target) -> Build:
 
 def cache_folder() -> Path:
     """Where compiled libraries lie: ``$KERNELEVOLVE_HOME/cache/native``."""
-    home = Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve")
-    folder = home / "cache" / "native"
+    folder = home() / "cache" / "native"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

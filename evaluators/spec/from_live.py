@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluators.errors import SpecError
+from evaluators.home import home
 from evaluators.spec.kernel_spec import FloatType, InputSpec, KernelSpec
 
 if TYPE_CHECKING:
@@ -236,8 +237,7 @@ def _save(state: Mapping[str, torch.Tensor], folder: Path | None) -> Path:
     """Write saved tensors once per content and return the file."""
     import torch
 
-    home = Path(os.environ.get("KERNELEVOLVE_HOME", "~/.kernelevolve")).expanduser()
-    folder = folder or home / "objects" / "states"
+    folder = folder or home() / "objects" / "states"
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     for key, value in sorted(state.items()):

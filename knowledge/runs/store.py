@@ -17,7 +17,7 @@ from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from evaluators.verdict import Evaluation
 from knowledge.errors import CandidateNotFoundError, RunNotFound
-from knowledge.runs import home, journal, queries, schema
+from knowledge.runs import journal, places, queries, schema
 from knowledge.runs.database import connect, insert_new, writing
 from knowledge.runs.objects import ObjectStore
 from knowledge.runs.records import (
@@ -37,9 +37,9 @@ class RunStore:
     """The run store. ``url`` is a SQLAlchemy URL and ``objects`` an fsspec URL; both default to places under ``$KERNELEVOLVE_HOME``."""
 
     def __init__(self, url: str | None = None, objects: str | None = None) -> None:
-        self.url = url or home.store_url()
+        self.url = url or places.store_url()
         self.engine = connect(self.url)
-        self.objects = ObjectStore(objects or home.objects_url())
+        self.objects = ObjectStore(objects or places.objects_url())
 
     def close(self) -> None:
         """Close pooled connections."""

@@ -1,14 +1,10 @@
-"""Where this installation keeps its data."""
+"""Where the run store and the object store lie."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-
-def home() -> Path:
-    """The data folder: ``$KERNELEVOLVE_HOME``, else ``~/.kernelevolve``. Not created here."""
-    return Path(os.environ.get("KERNELEVOLVE_HOME") or Path.home() / ".kernelevolve").expanduser()
+from evaluators.home import home
 
 
 def store_url() -> str:
