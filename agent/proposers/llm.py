@@ -11,7 +11,7 @@ from agent.errors import ProposerError, RunInterrupted
 from agent.prompts.synthesize import render
 from agent.proposers.base import Context
 from agent.proposers.endpoint import Answer, ask, configured, only_model, prices
-from agent.proposers.extract import extract
+from agent.proposers.reply import candidate_of
 from agent.settings import RunSettings
 from evaluators.candidate import Candidate
 from knowledge.runs.records import Cost, Reply
@@ -67,7 +67,10 @@ class LLMProposer:
         for attempt in range(ASKS):
             reply = recorded.get(attempt) or self._ask(context, store, run_id, draw, attempt)
             if reply.finish_reason == "stop":
-                return self._read(context, candidate_id, reply, store.objects.get_text(reply.reply_ref))
+                text = store.objects.get_text(reply.reply_ref)
+                return candidate_of(
+                    text, context, candidate_id, self.name, f"by {reply.model}", reply.prompt_ref, reply.reply_ref
+                )
             if reply.finish_reason != "length":
                 raise ProposerError(
                     f"{reply.model} did not finish its reply (finish_reason {reply.finish_reason or 'missing'!r}): "
@@ -130,24 +133,6 @@ class LLMProposer:
             completion_tokens=answer.completion_tokens,
             dollars=dollars,
             seconds=answer.seconds,
-        )
-
-    def _read(self, context: Context, candidate_id: str, reply: Reply, text: str) -> Candidate:
-        found = extract(text, context.languages)
-        given = context.options.get("chunk_ids")
-        chunks = given if isinstance(given, tuple) else tuple(p.chunk_id for p in context.passages)
-        return Candidate(
-            id=candidate_id,
-            language=found.language,
-            source=found.source,
-            proposer=self.name,
-            parents=tuple(p.candidate.id for p in context.parents),
-            step=context.step,
-            phase=context.phase,
-            chunk_ids=chunks,
-            prompt_ref=reply.prompt_ref,
-            reply_ref=reply.reply_ref,
-            note=found.problem or found.idea or f"{context.phase} by {reply.model}",
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.errors import ProposerError, RunInterrupted
 from agent.events import AnswerAwaited
 from agent.proposers.base import Context
-from agent.proposers.extract import extract
+from agent.proposers.reply import candidate_of
 from agent.settings import RunSettings
 from evaluators.candidate import Candidate
 
@@ -46,7 +46,7 @@ class ManualProposer:
             raise ProposerError(
                 f"no answer within {self.seconds:g} s: write a kernel to {next(iter(tells.values()))}, or raise answer_seconds"
             )
-        return [self._read(context, i, answers[i]) for i in tells if i in answers]
+        return [candidate_of(answers[i], context, i, self.name, "by hand") for i in tells if i in answers]
 
     def _ask(self, context: Context, candidate_id: str, ask: Path, tell: Path) -> None:
         how = (
@@ -78,21 +78,6 @@ class ManualProposer:
                 return answers
             if flag.wait(POLL):
                 raise RunInterrupted(str(context.options.get("run_id", "")))
-
-    def _read(self, context: Context, candidate_id: str, text: str) -> Candidate:
-        found = extract(text, context.languages)
-        given = context.options.get("chunk_ids")
-        return Candidate(
-            id=candidate_id,
-            language=found.language,
-            source=found.source,
-            proposer=self.name,
-            parents=tuple(p.candidate.id for p in context.parents),
-            step=context.step,
-            phase=context.phase,
-            chunk_ids=given if isinstance(given, tuple) else tuple(p.chunk_id for p in context.passages),
-            note=found.problem or found.idea or f"{context.phase} by hand",
-        )
 
 
 def _text(path: Path) -> str:

@@ -85,7 +85,7 @@ def test_a_recorded_reply_is_read_not_asked_for_again(
         raise RuntimeError("killed while reading")
 
     with monkeypatch.context() as patch:
-        patch.setattr(llm, "extract", crash)
+        patch.setattr(llm, "candidate_of", crash)
         with pytest.raises(RuntimeError):
             proposer().propose(context(store), 1)
     assert len(store.replies("r")) == len(store.costs("r")) == 1  # recorded before it was read
