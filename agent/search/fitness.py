@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
+from evaluators.judge.diagnose import OF_STATUS
 from evaluators.verdict import Evaluation
-
-BROKEN = {
-    "source_rejected": "compile_error",
-    "compile_error": "compile_error",
-    "load_error": "compile_error",
-    "crash": "runtime_error",
-    "out_of_memory": "runtime_error",
-    "timeout": "timeout",
-    "wrong_shape": "mismatch",
-    "wrong_dtype": "mismatch",
-    "mismatch": "mismatch",
-    "nondeterministic": "mismatch",
-}
-"""Statuses a repair may cure, and the diagnosis to look up where the judge gave none."""
 
 
 def is_correct(evaluation: Evaluation) -> bool:
@@ -26,7 +13,7 @@ def is_correct(evaluation: Evaluation) -> bool:
 
 def is_broken(evaluation: Evaluation) -> bool:
     """Wrong in a way that a repair may cure. Tampering is not repaired and infrastructure trouble is not the candidate's."""
-    return evaluation.status in BROKEN
+    return evaluation.status in OF_STATUS
 
 
 def fitness(evaluation: Evaluation) -> float:
@@ -53,5 +40,5 @@ def wins(evaluation: Evaluation) -> bool:
 def diagnosis_of(evaluation: Evaluation) -> str:
     """The judge's diagnosis, or for a broken candidate what its status says."""
     if evaluation.diagnosis == "unknown":
-        return BROKEN.get(evaluation.status, "unknown")
+        return OF_STATUS.get(evaluation.status, "unknown")
     return evaluation.diagnosis

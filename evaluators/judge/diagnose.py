@@ -17,7 +17,7 @@ from typing import Any
 from evaluators.target import Target
 from evaluators.verdict import Diagnosis, Roofline, Timing
 
-_OF_STATUS: Mapping[str, Diagnosis] = {
+OF_STATUS: Mapping[str, Diagnosis] = {
     "source_rejected": "compile_error",
     "compile_error": "compile_error",
     "load_error": "runtime_error",
@@ -29,6 +29,8 @@ _OF_STATUS: Mapping[str, Diagnosis] = {
     "mismatch": "mismatch",
     "nondeterministic": "mismatch",
 }
+"""What is wrong with a broken candidate, by its status: the statuses that a repair may cure. Tampering is not repaired, and
+infrastructure trouble is not the candidate's."""
 _LAUNCH_MS = 0.02
 
 
@@ -36,8 +38,8 @@ def diagnose(
     status: str, target: Target, timing: Timing | None, roofline: Roofline | None, resources: Mapping[str, Any]
 ) -> Diagnosis:
     """The diagnosis of an evaluation; see the module's rules."""
-    if status in _OF_STATUS:
-        return _OF_STATUS[status]
+    if status in OF_STATUS:
+        return OF_STATUS[status]
     kernels = resources.get("kernels") or []
     if any((k.get("spills") or 0) > 0 for k in kernels):
         return "spill"

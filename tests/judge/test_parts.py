@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import struct
+from typing import get_args
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.search.fitness import diagnosis_of, is_broken, is_correct
 from evaluators.ir.facts import Work
 from evaluators.judge import wire, wire_host
 from evaluators.judge.cases import fingerprint
@@ -17,7 +19,7 @@ from evaluators.judge.channel import Closed, pair
 from evaluators.judge.diagnose import diagnose
 from evaluators.roofline import roofline
 from evaluators.target import Target
-from evaluators.verdict import Timing
+from evaluators.verdict import Evaluation, Status, Timing
 from tests.judge.conftest import CPU
 
 GPU = Target(
@@ -146,6 +148,16 @@ def test_roofline_by_hand() -> None:
 def test_diagnosis_of_timed_candidates(ms: float, resources: dict[str, object], expected: str) -> None:
     bound = roofline(Work(48 * 10**8, 10**9, 0, "float32"), GPU, ms)
     assert diagnose("correct", GPU, timing(ms), bound, resources) == expected
+
+
+def test_search_and_judge_agree_on_every_failure() -> None:
+    """What the search repairs is what the judge diagnoses by status, and a record without a diagnosis is read the same way."""
+    for status in get_args(Status):
+        found = Evaluation("c", GPU.name, status, 0.0)
+        assert diagnosis_of(found) == diagnose(status, GPU, None, None, {})
+        assert is_broken(found) == (diagnosis_of(found) != "unknown")
+        assert not (is_broken(found) and is_correct(found))
+    assert not any(is_broken(Evaluation("c", GPU.name, s, 0.0)) for s in ("tampering", "infrastructure"))
 
 
 def test_diagnosis_of_small_kernels_and_failures() -> None:
