@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from agent.errors import EmitError
 from agent.proposers.builtin.cpp_expr import Block
-from agent.proposers.builtin.cpp_view import Accumulator, View, bounds, hoisted, prefetches, roots_of, taken, var
+from agent.proposers.builtin.cpp_pass import PassView
+from agent.proposers.builtin.cpp_view import View, hoisted, points, prefetches, roots_of, taken, unflattened, var
 from evaluators.ir.expr import Expr, axes_of, walk
-from evaluators.ir.kernel import Axis, Kernel, Pass, Program
+from evaluators.ir.kernel import Axis, Kernel, Program
 from evaluators.ir.pattern import unit_stride_axis
 
 
@@ -28,75 +29,32 @@ def row_lane(kernel: Kernel) -> Axis | None:
 
 
 @dataclass
-class LanePass:
+class LanePass(PassView["LaneView"]):
     """One pass: a loop over columns with a vector of rows in each step, or an epilogue without a loop."""
 
-    view: LaneView
-    source: Pass
-    block: Block = field(init=False)
     group: list[Block] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.block = self.view.top.inside()
-
-    @property
-    def columns(self) -> bool:
-        """Whether the pass loops over columns."""
-        return bool(self.source.cols)
-
-    @property
-    def writes(self) -> bool:
-        """Whether the pass stores."""
-        return bool(self.source.stores)
-
-    @property
-    def accumulators(self) -> list[Accumulator]:
-        """The pass's reductions."""
-        return self.view.accumulators(self.source)
 
     @property
     def extent(self) -> int:
         """Number of columns (of a ragged axis, the expected number)."""
-        n = 1
-        for c in self.source.cols:
-            n *= c.extent
-        return n
+        return points(self.source.cols)
 
     @property
-    def hoisted(self) -> str:
-        """Values that neither the lanes nor the columns change."""
-        for c in self.source.cols:
-            bounds(self.view.top, c)
-        return hoisted(self.view.top, self.source, frozenset((self.view.axis, *(c.name for c in self.source.cols))))
+    def varying(self) -> frozenset[str]:
+        """The lanes and the columns."""
+        return frozenset((self.view.axis, *(c.name for c in self.source.cols)))
 
-    @property
-    def open(self) -> str:
-        """Loops over the columns, and what is constant over the lanes inside them."""
-        lines = []
-        for a in self.source.cols:
-            v = var(a.name)
-            low, high = bounds(self.block, a)
-            lines += [taken(self.block), f"for (i64 {v} = {low}; {v} < {high}; ++{v}) {{"]
-            self.block.bind[a.name] = v
-        lines.append(hoisted(self.block, self.source, frozenset((self.view.axis,))))
-        return "\n".join(t for t in lines if t)
-
-    @property
-    def close(self) -> str:
-        """End of the loops that ``open`` began."""
-        return "}" * len(self.source.cols)
+    def constant(self) -> str:
+        """Values that are constant over the lanes, at the current columns."""
+        return hoisted(self.block, self.source, frozenset((self.view.axis,)))
 
     def bind(self, index: str, group: int) -> str:
         """Bind ``group`` consecutive columns from a flattened index instead of loops, with what is constant over the lanes."""
         self.group = []
         lines = []
         for u in range(group):
-            block, rest = self.view.top.inside(), f"({index} + {u})" if u else index
-            for n, a in enumerate(reversed(self.source.cols)):
-                last, name = n == len(self.source.cols) - 1, f"{var(a.name)}_{u}"
-                lines.append(f"const i64 {name} = {rest if last else f'{rest} % {a.extent}'};")
-                rest = f"({rest} / {a.extent})"
-                block.bind[a.name] = name
+            block = self.view.top.inside()
+            lines.append(unflattened(block, self.source.cols, f"({index} + {u})" if u else index, f"_{u}"))
             lines.append(hoisted(block, self.source, frozenset((self.view.axis,))))
             self.group.append(block)
         return "\n".join(t for t in lines if t)
@@ -107,15 +65,12 @@ class LanePass:
         blocks = [b.inside({self.view.axis: self.view.c}, rest) for b in self.group[:group]]
         lines = []
         for a in self.accumulators:
-            values = [b.vector(a.reduction.value) for b in blocks]
-            while len(values) > 1:
-                pairs = [f"({a.fold(x, y)})" for x, y in zip(values[::2], values[1::2], strict=False)]
-                values = pairs + values[len(pairs) * 2 :]
+            value = a.pairwise([b.vector(a.reduction.value) for b in blocks])
             suffix, tail = ("_n", ", rest_0") if partial else ("", "")
             self.view.lanes.used.update(("load" + suffix, "store" + suffix))
             at = f"{a.name} + {self.view.c}"
             old = f"load{suffix}<{a.vector}>({at}{tail})"
-            lines.append(f"store{suffix}<{a.scalar}>({at}, {a.fold(old, values[0])}{tail});")
+            lines.append(f"store{suffix}<{a.scalar}>({at}, {a.fold(old, value)}{tail});")
         return "\n".join([*(line for b in blocks for line in b.lines), *lines])
 
     def combine(self, pieces: int, partial: bool = False) -> str:
@@ -136,13 +91,6 @@ class LanePass:
             ]
             self.view.finished.setdefault(0, {})[a.name] = f"convert<{a.vector}>({a.name}_sum)"
         return "\n".join(lines)
-
-    def declare(self, vectors: int) -> str:
-        """Accumulators in registers: ``vectors`` of them per reduction."""
-        return "\n".join(
-            f"{a.vector} {', '.join(f'{a.name}_{u} = splat<{a.vector}>({a.start})' for u in range(vectors))};"
-            for a in self.accumulators
-        )
 
     def step(self, u: int = 0, partial: bool = False, stream: bool = False, accumulator: str = "{name}_{u}") -> str:
         """One vector of rows at the current column, ``u`` vectors after the loop variable.

@@ -9,7 +9,19 @@ from dataclasses import dataclass, field
 
 from agent.errors import EmitError
 from agent.proposers.builtin.cpp_expr import SCALAR, VECTOR, Block
-from agent.proposers.builtin.cpp_view import Accumulator, View, bounds, hoisted, identity, prefetches, taken, var
+from agent.proposers.builtin.cpp_pass import PassView
+from agent.proposers.builtin.cpp_view import (
+    Accumulator,
+    View,
+    bounds,
+    hoisted,
+    identity,
+    points,
+    prefetches,
+    taken,
+    unflattened,
+    var,
+)
 from evaluators.ir.kernel import Axis, Kernel, Pass, Program, Reduction, Scan
 from evaluators.ir.pattern import unit_stride_axis
 
@@ -23,16 +35,8 @@ def column_lane(kernel: Kernel) -> Axis | None:
 
 
 @dataclass
-class RowPass:
+class RowPass(PassView["RowView"]):
     """One pass over the columns of a row (or one epilogue, where there are no columns)."""
-
-    view: RowView
-    source: Pass
-    row: Block
-    block: Block = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.block = self.row.inside()
 
     @property
     def lane(self) -> Axis | None:
@@ -40,27 +44,12 @@ class RowPass:
         return self.view.lane_of(self.source)
 
     @property
-    def columns(self) -> bool:
-        """Whether the pass loops over columns at all."""
-        return bool(self.source.cols)
-
-    @property
     def scans(self) -> bool:
         """Whether the pass has running folds."""
         return bool(self.source.scans)
 
     @property
-    def writes(self) -> bool:
-        """Whether the pass stores at every column."""
-        return bool(self.source.stores)
-
-    @property
-    def accumulators(self) -> list[Accumulator]:
-        """The pass's reductions."""
-        return self.view.accumulators(self.source)
-
-    @property
-    def outer(self) -> tuple[Axis, ...]:
+    def loops(self) -> tuple[Axis, ...]:
         """The column axes outside the vector axis."""
         return tuple(c for c in self.source.cols if c is not self.lane)
 
@@ -69,13 +58,6 @@ class RowPass:
         """Loop variable of the vector axis."""
         assert self.lane is not None
         return var(self.lane.name)
-
-    @property
-    def hoisted(self) -> str:
-        """Values of the row that this pass needs."""
-        for c in self.source.cols:
-            bounds(self.row, c)
-        return hoisted(self.row, self.source, frozenset(c.name for c in self.source.cols))
 
     @property
     def low(self) -> str:
@@ -96,46 +78,18 @@ class RowPass:
     @property
     def outer_count(self) -> int:
         """Points of the column axes outside the vector axis."""
-        n = 1
-        for a in self.outer:
-            n *= a.extent
-        return n
+        return points(self.loops)
 
-    @property
-    def open(self) -> str:
-        """Loops over the column axes outside the vector axis, and what is constant inside them."""
-        lines = []
-        for a in self.outer:
-            v = var(a.name)
-            low, high = bounds(self.block, a)
-            lines += [taken(self.block), f"for (i64 {v} = {low}; {v} < {high}; ++{v}) {{"]
-            self.block.bind[a.name] = v
-        if self.outer:
-            assert self.lane is not None
-            lines.append(hoisted(self.block, self.source, frozenset((self.lane.name,))))
-        return "\n".join(t for t in lines if t)
-
-    @property
-    def close(self) -> str:
-        """End of the loops that ``open`` began."""
-        return "}" * len(self.outer)
+    def constant(self) -> str:
+        """Values that only the vector axis changes, at the current outer columns."""
+        if not self.loops:
+            return ""
+        assert self.lane is not None
+        return hoisted(self.block, self.source, frozenset((self.lane.name,)))
 
     def unpack(self, index: str) -> str:
         """Bind the column axes outside the vector axis from a flattened index, where jobs split them."""
-        lines, rest = [], index
-        for n, a in enumerate(reversed(self.outer)):
-            last = n == len(self.outer) - 1
-            lines.append(f"const i64 {var(a.name)} = {rest if last else f'{rest} % {a.extent}'};")
-            rest = f"({rest} / {a.extent})"
-            self.block.bind[a.name] = var(a.name)
-        return "\n".join(lines)
-
-    def declare(self, unroll: int) -> str:
-        """Accumulators, ``unroll`` independent ones per reduction."""
-        return "\n".join(
-            f"{a.vector} {', '.join(f'{a.name}_{u} = splat<{a.vector}>({a.start})' for u in range(unroll))};"
-            for a in self.accumulators
-        )
+        return unflattened(self.block, self.loops, index)
 
     def step(self, u: int = 0, stream: bool = False) -> str:
         """One vector of columns, ``u`` vectors after the loop variable."""
@@ -169,17 +123,14 @@ class RowPass:
         lines = []
         for a in self.accumulators:
             lines.append(self.folded(a, unroll))
-            self.row.results[a.name] = f"r_{a.name}"
+            self.view.top.results[a.name] = f"r_{a.name}"
             lines.append(f"const {'bool' if a.kind == 'bool' else a.scalar} r_{a.name} = {a.result(a.name + '_all')};")
         return "\n".join(lines)
 
     def folded(self, a: Accumulator, unroll: int) -> str:
         """Declares ``<reduction>_all``: unrolled accumulators and lanes folded into one scalar."""
-        names = [f"{a.name}_{u}" for u in range(unroll)]
-        while len(names) > 1:
-            pairs = [f"({a.fold(x, y)})" for x, y in zip(names[::2], names[1::2], strict=False)]
-            names = pairs + names[len(pairs) * 2 :]
-        return f"const {a.scalar} {a.name}_all = {a.across(names[0])};"
+        total = a.pairwise([f"{a.name}_{u}" for u in range(unroll)])
+        return f"const {a.scalar} {a.name}_all = {a.across(total)};"
 
     def carries(self, wide: bool) -> str:
         """Running values carried from vector to vector, sums of float32 in double where ``wide``."""
@@ -238,14 +189,14 @@ class RowPass:
     def once(self) -> str:
         """The statements of a pass without columns: an epilogue, once per row."""
         for r in self.source.reductions:
-            self.row.results[r.name] = self.row.value(r.value)
+            self.view.top.results[r.name] = self.view.top.value(r.value)
         for s in self.source.stores:
-            self.row.write(s.buffer, s.index, s.value)
-        return taken(self.row)
+            self.view.top.write(s.buffer, s.index, s.value)
+        return taken(self.view.top)
 
     def _bound(self, which: int) -> str:
         assert self.lane is not None
-        return bounds(self.row, self.lane)[which]
+        return bounds(self.view.top, self.lane)[which]
 
     def _inside(self, at: str, rest: str | None) -> Block:
         assert self.lane is not None
@@ -270,7 +221,6 @@ class RowPass:
 class RowView(View):
     """A kernel seen row by row."""
 
-    row: Block = field(init=False)
     remembered: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -280,11 +230,6 @@ class RowView(View):
         if lane is None:
             raise EmitError(f"kernel {kernel.name!r}: a row schedule needs columns")
         return cls(kernel, program, lane, False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        # Passes may name their columns differently; each pass's own lane axis counts as varying.
-        self.row = self.top
 
     def lane_of(self, p: Pass) -> Axis | None:
         """The vector axis of a pass: its contiguous column axis, otherwise its last."""
@@ -307,7 +252,7 @@ class RowView(View):
     @property
     def passes(self) -> list[RowPass]:
         """The passes, in order, sharing the row's values."""
-        return [RowPass(self, p, self.row) for p in self.kernel.passes]
+        return [RowPass(self, p) for p in self.kernel.passes]
 
     def remember(self, a: Accumulator) -> str:
         """A reduction's result now lies in its scratch tensor, one element per row."""
@@ -318,5 +263,5 @@ class RowView(View):
         """Read the results that earlier parallel loops left in scratch tensors."""
         needed = list(self.remembered.items())
         for name, _ in needed:
-            self.row.results[name] = f"r_{name}"
+            self.top.results[name] = f"r_{name}"
         return "\n".join(f"const auto r_{name} = {text};" for name, text in needed)

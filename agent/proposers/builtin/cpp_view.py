@@ -6,8 +6,9 @@ open there and returns their text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from agent.proposers.builtin.cpp_expr import MEMORY, SCALAR, VECTOR, Block, Lanes, memory_type
 from evaluators.ir.expr import Affine, Expr, Kind, walk
@@ -114,6 +115,14 @@ class Accumulator:
             return f"{combine}imum({a}, {b})"
         return f"{a} {_FOLD[combine][2]} {b}"
 
+    def pairwise(self, values: Sequence[str]) -> str:
+        """C++ text of several running values folded with each other, as a balanced tree."""
+        left = list(values)
+        while len(left) > 1:
+            pairs = [f"({self.fold(x, y)})" for x, y in zip(left[::2], left[1::2], strict=False)]
+            left = pairs + left[len(pairs) * 2 :]
+        return left[0]
+
     def across(self, vector: str) -> str:
         """C++ text of all lanes folded into one scalar."""
         self.lanes.used.add("fold")
@@ -197,10 +206,7 @@ class View:
     @property
     def count(self) -> int:
         """Number of points of the :attr:`outer` axes."""
-        n = 1
-        for r in self.outer:
-            n *= r.extent
-        return n
+        return points(self.outer)
 
     @property
     def ragged(self) -> bool:
@@ -227,21 +233,31 @@ class View:
 
     def enter(self, index: str) -> str:
         """Bind the outer row axes from their flattened index."""
-        lines, rest = [], index
-        axes = self.outer
-        for n, a in enumerate(reversed(axes)):
-            last = n == len(axes) - 1
-            lines.append(f"const i64 {var(a.name)} = {rest if last else f'{rest} % {a.extent}'};")
-            rest = f"({rest} / {a.extent})"
-            self.top.bind[a.name] = var(a.name)
+        text = unflattened(self.top, self.outer, index)
         self.top.names.clear()
         self.top.results.clear()
-        return "\n".join(lines)
+        return text
 
 
 def var(axis: str) -> str:
     """C++ name of a loop variable."""
     return f"i_{axis}"
+
+
+def points(axes: Iterable[Axis]) -> int:
+    """Number of points of the axes together (of a ragged axis, the expected number)."""
+    return prod(a.extent for a in axes)
+
+
+def unflattened(block: Block, axes: Sequence[Axis], index: str, suffix: str = "") -> str:
+    """Bind ``axes`` in ``block`` from their flattened index: C++ text that declares their loop variables, named with ``suffix``."""
+    lines, rest = [], index
+    for n, a in enumerate(reversed(axes)):
+        last, name = n == len(axes) - 1, var(a.name) + suffix
+        lines.append(f"const i64 {name} = {rest if last else f'{rest} % {a.extent}'};")
+        rest = f"({rest} / {a.extent})"
+        block.bind[a.name] = name
+    return "\n".join(lines)
 
 
 def taken(block: Block) -> str:
