@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluators.candidate import Candidate
 from evaluators.errors import JudgeError, SpecError
@@ -23,9 +23,6 @@ from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model
 from evaluators.target import Target
 from evaluators.verdict import Accuracy, Evaluation
-
-if TYPE_CHECKING:
-    from evaluators.judge.judge import Judge
 
 SMALL = 1 << 17
 """Input elements up to which numerics run at full size at once."""
@@ -78,54 +75,52 @@ class Absent:
 
 
 def evaluate_absent(
-    judge: Judge, candidate: Candidate, build: Build, base: Evaluation, phases: dict[str, float]
+    absent: Absent, candidate: Candidate, build: Build, base: Evaluation, phases: dict[str, float]
 ) -> Evaluation:
-    """Compile and check a candidate without its device; status ``checked`` at best, fitness 0."""
+    """Compile and check a candidate without its device; status ``checked`` at best, fitness 0.
+
+    Raises :class:`JudgeError` where the processes cannot work, which says nothing of the candidate.
+    """
+    target = absent.target
     if candidate.language != "triton":
         return replace(
             base,
-            message=f"{judge.target.name} is not on this machine, and {candidate.language} candidates can only be judged on their device",
+            message=f"{target.name} is not on this machine, and {candidate.language} candidates can only be judged on their device",
         )
-    if judge.absent is None:
-        judge.absent = Absent(judge.spec, judge.target, judge.settings, judge.threads)
-    absent = judge.absent
     try:
         with phase(phases, "compile"):
-            kernels = compile_for(absent, judge, build)
+            kernels = compile_for(absent, build)
         base = replace(base, resources={**base.resources, "kernels": kernels})
         if not kernels:
             return replace(base, status="source_rejected", message="forward launches no Triton kernel")
-        over = [k for k in kernels if k["shared_bytes"] > judge.target.shared_memory_bytes > 0]
+        over = [k for k in kernels if k["shared_bytes"] > target.shared_memory_bytes > 0]
         if over:
-            need, have = over[0]["shared_bytes"], judge.target.shared_memory_bytes
+            need, have = over[0]["shared_bytes"], target.shared_memory_bytes
             return replace(
                 base,
                 status="compile_error",
-                message=f"kernel {over[0]['name']} needs {need} bytes of shared memory; {judge.target.name} has {have}",
+                message=f"kernel {over[0]['name']} needs {need} bytes of shared memory; {target.name} has {have}",
             )
         with phase(phases, "correctness"):
-            accuracy, how, isolation = numerics(absent, judge, build, phases)
+            accuracy, how, isolation = numerics(absent, build)
     except Failed as failure:
         return replace(base, status=failure.status, message=failure.message)  # type: ignore[arg-type]
-    except JudgeError as error:
-        judge.close()
-        return replace(base, message=str(error))
-    toolchain = f"compiled for {judge.target.architecture}"
+    toolchain = f"compiled for {target.architecture}"
     return replace(
         base, status="checked", accuracy=accuracy, isolation=isolation,
-        message=f"{judge.target.name} is not on this machine: {toolchain}, {how}; nothing was timed",
+        message=f"{target.name} is not on this machine: {toolchain}, {how}; nothing was timed",
     )  # fmt: skip
 
 
-def compile_for(absent: Absent, judge: Judge, build: Build) -> list[dict[str, Any]]:
+def compile_for(absent: Absent, build: Build) -> list[dict[str, Any]]:
     """Compile every launch for the target; the kernels' resources. Raises :class:`Failed`."""
-    target, spec = judge.target, judge.spec
+    target, spec = absent.target, absent.spec
     named = dict(target.toolchain.get("triton") or {})
     if not {"backend", "arch"} <= set(named):
         raise JudgeError(f"target {target.name}: its file names no Triton backend (toolchain: triton: backend, arch)")
     about = absent.describe()
     reference = absent.reference(None)
-    worker = Worker(absent.zygote("ahead"), judge.limits("cpu"), {})
+    worker = Worker(absent.zygote("ahead"), absent.settings.limits("cpu"), {})
     try:
         reply = worker.ask(
             {
@@ -136,7 +131,7 @@ def compile_for(absent: Absent, judge: Judge, build: Build) -> list[dict[str, An
                     "compute_units": target.compute_units, "shared_bytes": target.shared_memory_bytes,
                 },
             },
-            judge.settings.ahead_s,
+            absent.settings.ahead_s,
         )  # fmt: skip
     except Failed as failure:
         raise Failed(
@@ -149,17 +144,17 @@ def compile_for(absent: Absent, judge: Judge, build: Build) -> list[dict[str, An
     return kernels if isinstance(kernels, list) else []
 
 
-def numerics(absent: Absent, judge: Judge, build: Build, phases: dict[str, float]) -> tuple[Accuracy | None, str, str]:
+def numerics(absent: Absent, build: Build) -> tuple[Accuracy | None, str, str]:
     """Check numerics in the interpreter: accuracy, how it was done in words, and the isolation. Raises :class:`Failed`."""
-    full = elements(judge.spec, None)
-    dims = shrink(judge.spec)
+    full = elements(absent.spec, None)
+    dims = shrink(absent.spec)
     attempts: list[dict[str, int] | None] = [None] if full <= SMALL or dims is None else [dims, None]
     failure: Failed | None = None
     for attempt in attempts:
         if attempt is None and full > LARGEST:
             break
         try:
-            found, isolation = _interpret(absent, judge, build, attempt, phases)
+            found, isolation = _interpret(absent, build, attempt)
         except Failed as error:
             if attempt is not None and error.status in ("crash", "wrong_shape", "load_error"):
                 failure = error  # perhaps only because the kernel is specialised for its full shape
@@ -174,12 +169,10 @@ def numerics(absent: Absent, judge: Judge, build: Build, phases: dict[str, float
     return None, "numerics NOT checked (too large for the interpreter, and the kernel takes no smaller shape)", ""
 
 
-def _interpret(
-    absent: Absent, judge: Judge, build: Build, dims: dict[str, int] | None, phases: dict[str, float]
-) -> tuple[Accuracy, str]:
-    settings = replace(judge.settings, seeds=2, run_s=judge.settings.interpreter_s)
+def _interpret(absent: Absent, build: Build, dims: dict[str, int] | None) -> tuple[Accuracy, str]:
+    settings = replace(absent.settings, seeds=2, run_s=absent.settings.interpreter_s)
     reference = absent.reference(dims)
-    with Session(judge, build, absent.zygote("interpreter"), reference, settings, "cpu", interpreter=True) as session:
+    with Session(build, absent.zygote("interpreter"), reference, settings, interpreter=True) as session:
         session.load()
         return session.correctness((0xFF,)), session.isolation
 

@@ -113,13 +113,15 @@ class Judge:
                 "library_calls": list(review.library_calls),
             },
         )
-        if not self.target.present:
-            return self._close(evaluate_absent(self, candidate, build, base, phases), phases)
         try:
+            if not self.target.present:
+                if self.absent is None:
+                    self.absent = Absent(self.spec, self.target, self.settings, self.threads)
+                return self._close(evaluate_absent(self.absent, candidate, build, base, phases), phases)
             self._start(phases)
             assert self.reference is not None
             assert self.zygote is not None
-            with Session(self, build, self.zygote, self.reference, self.settings, self.device) as session:
+            with Session(build, self.zygote, self.reference, self.settings, self.triton_seed) as session:
                 return self._close(self._judge(session, base, timed, phases), phases)
         except JudgeError as error:
             self.close()
@@ -220,7 +222,7 @@ class Judge:
         """Have Triton's driver module (compiled with the host's C compiler, a second or more) built once, for workers to start from."""
         assert self.zygote is not None
         folder = f"{self.folder.name}/triton-seed"
-        worker = Worker(self.zygote, self.limits(self.device), {"TRITON_CACHE_DIR": folder})
+        worker = Worker(self.zygote, self.settings.limits(self.device), {"TRITON_CACHE_DIR": folder})
         try:
             worker.ask({"op": "seed"}, 120.0)
         except Failed as failure:
@@ -228,16 +230,6 @@ class Judge:
         finally:
             worker.close()
         self.triton_seed = folder if os.path.isdir(folder) else None
-
-    def limits(self, device: str) -> dict[str, Any]:
-        """Limits of a worker on ``device``."""
-        memory = self.settings.memory_bytes
-        return {
-            "memory_bytes": memory if device == "cpu" else 0,
-            "resident_bytes": memory if device == "cpu" else 4 * memory,
-            "processes": self.settings.processes,
-            "namespaces": self.settings.namespaces and device == "cpu",
-        }
 
 
 def _bytes_ms(bound: Roofline) -> float:

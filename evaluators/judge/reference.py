@@ -41,7 +41,7 @@ class Reference:
         self, spec: KernelSpec, target: Target, settings: JudgeSettings, device: str, threads: int, ipc: bool,
         dims: dict[str, int] | None = None,
     ) -> None:  # fmt: skip
-        self.spec, self.target, self.settings, self.device = spec, target, settings, device
+        self.spec, self.target, self.settings, self.device, self.threads = spec, target, settings, device, threads
         self.folder = tempfile.TemporaryDirectory(prefix="reference-")
         cache = home() / "cache"
         extra = {

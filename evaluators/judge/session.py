@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluators.judge import timing
 from evaluators.judge.processes import Failed, Server, Worker
@@ -19,26 +19,23 @@ from evaluators.languages.base import Build
 from evaluators.languages.cpp import LIBRARY_VARIABLE
 from evaluators.verdict import Accuracy, Timing
 
-if TYPE_CHECKING:
-    from evaluators.judge.judge import Judge
-
 
 class Session:
     """A fresh worker for one built candidate, and what was found so far."""
 
     def __init__(
         self,
-        judge: Judge,
         build: Build,
         zygote: Server,
         reference: Reference,
         settings: JudgeSettings,
-        device: str,
+        triton_seed: str | None = None,
         interpreter: bool = False,
     ) -> None:
-        self.judge, self.build, self.reference, self.settings = judge, build, reference, settings
-        self.device, self.interpreter = device, interpreter
-        self.worker = Worker(zygote, judge.limits(device), {LIBRARY_VARIABLE: build.native or ""}, judge.triton_seed)
+        self.build, self.reference, self.settings, self.interpreter = build, reference, settings, interpreter
+        self.device = reference.device
+        limits = settings.limits(self.device)
+        self.worker = Worker(zygote, limits, {LIBRARY_VARIABLE: build.native or ""}, triton_seed)
         self.isolation = ""
         self.accuracy: Accuracy | None = None
         self.seed = secrets.randbits(40)
@@ -61,11 +58,11 @@ class Session:
         """Import, construct, copy parameters."""
         self.isolation = self.worker.ask({"op": "hello"}, 30.0)["isolation"]
         about, fds = self.reference.ask({"op": "parameters"})
-        spec = self.judge.spec
+        spec = self.reference.spec
         try:
             reply = self.worker.ask(
                 {
-                    "op": "load", "source": self.build.source, "device": self.device, "threads": self.judge.threads,
+                    "op": "load", "source": self.build.source, "device": self.device, "threads": self.reference.threads,
                     "flush_bytes": self.reference.flush_bytes, "precision": spec.precision, "dtype": spec.dtype, "mode": spec.mode,
                     "seed": self.seed, "interpreter": self.interpreter,
                     "arguments": self.reference.arguments, "keywords": self.reference.keywords,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -36,3 +37,13 @@ class JudgeSettings:
     """Give CPU workers their own network and IPC namespaces where the kernel allows."""
     threads: int | None = None
     """CPU threads of candidate and baseline; ``None``: the target's compute units, at most what this process may use."""
+
+    def limits(self, device: str) -> dict[str, Any]:
+        """Limits of a worker on ``device``, as the zygote takes them."""
+        memory = self.memory_bytes
+        return {
+            "memory_bytes": memory if device == "cpu" else 0,
+            "resident_bytes": memory if device == "cpu" else 4 * memory,
+            "processes": self.processes,
+            "namespaces": self.namespaces and device == "cpu",
+        }
