@@ -43,7 +43,7 @@ def main() -> None:
 
     import torch
 
-    from evaluators.spec.suites import load_suite
+    from evaluators.spec import load_suite
 
     if args.threads:
         torch.set_num_threads(args.threads)

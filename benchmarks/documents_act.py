@@ -23,7 +23,7 @@ from agent.settings import RunSettings
 from evaluators import targets
 from evaluators.candidate import Candidate
 from evaluators.judge.judge import Judge
-from evaluators.spec.suites import load_suite
+from evaluators.spec import load_suite
 from evaluators.verdict import Evaluation
 
 ARMS: dict[str, dict[str, Any]] = {"retrieval": {}, "shuffled": {"shuffle": True}}

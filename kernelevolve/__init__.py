@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from evaluators.spec.from_live import from_module
     from evaluators.spec.kernel_spec import KernelSpec
     from evaluators.spec.loading import load as load_spec
-    from evaluators.spec.suites import load_suite
+    from evaluators.spec.loading import load_suite
     from evaluators.target import Target
     from evaluators.targets import load as load_target
 
@@ -34,7 +34,7 @@ _HOMES = {
     "Target": ("evaluators.target", "Target"),
     "from_module": ("evaluators.spec.from_live", "from_module"),
     "load_spec": ("evaluators.spec.loading", "load"),
-    "load_suite": ("evaluators.spec.suites", "load_suite"),
+    "load_suite": ("evaluators.spec.loading", "load_suite"),
     "load_target": ("evaluators.targets", "load"),
     "resume": ("agent.run", "resume"),
 }

@@ -15,19 +15,12 @@ from typing import Any
 from knowledge.errors import ExemplarNotFoundError, ExpressionError, FrontMatterError
 from knowledge.expression import evaluate, parsed
 from knowledge.frontmatter import parse
-from knowledge.moves import Move, Value, parse_moves
+from knowledge.knobs import Knob, Value, parse_knobs
+from knowledge.moves import Move, parse_moves
 
 _SKELETON = re.compile(
     r"^(?P<fence>`{3,})[ \t]*skeleton[ \t]*\n(?P<text>.*?)^(?P=fence)[ \t]*$\n?", re.MULTILINE | re.DOTALL
 )
-
-
-@dataclass(frozen=True)
-class Knob:
-    """One dimension of a schedule's space: the values it may take, in order, and where a search starts."""
-
-    values: tuple[Value, ...]
-    default: Value
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ def parse_exemplar(text: str, document: str) -> Exemplar:
     skeletons = list(_SKELETON.finditer(front.body))
     if len(skeletons) != 1:
         raise FrontMatterError(document, "body", f"expected one fenced block ```skeleton, found {len(skeletons)}")
-    knobs = _knobs(fields["knobs"], document)
+    knobs = parse_knobs(fields["knobs"], document)
     constraints = tuple(fields.get("constraints", ()))
     for i, constraint in enumerate(constraints):
         try:
@@ -142,22 +135,3 @@ def parse_exemplar(text: str, document: str) -> Exemplar:
         operators=tuple(fields.get("operators", ())),
         document=document,
     )
-
-
-def _knobs(value: Any, document: str) -> dict[str, Knob]:
-    if not isinstance(value, Mapping):
-        raise FrontMatterError(document, "knobs", f"expected NAME: {{values: […], default: V}}, got {value!r}")
-    out: dict[str, Knob] = {}
-    for name, knob in value.items():
-        where = f"knobs.{name}"
-        if not isinstance(knob, Mapping) or set(knob) != {"values", "default"}:
-            raise FrontMatterError(document, where, f"expected {{values: […], default: V}}, got {knob!r}")
-        values = knob["values"]
-        if not isinstance(values, list) or not values or not all(isinstance(v, (int, str, bool)) for v in values):
-            raise FrontMatterError(
-                document, f"{where}.values", f"expected a list of numbers, texts or truth values, got {values!r}"
-            )
-        if not any(v == knob["default"] and type(v) is type(knob["default"]) for v in values):
-            raise FrontMatterError(document, f"{where}.default", f"{knob['default']!r} is not one of {values!r}")
-        out[str(name)] = Knob(tuple(values), knob["default"])
-    return out

@@ -12,14 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knowledge.errors import FrontMatterError
+from knowledge.knobs import Knob, Value
 
-if TYPE_CHECKING:
-    from knowledge.exemplars import Knob
-
-Value = int | str | bool
 CONDITIONS = ("diagnosis", "language", "pattern", "exemplar", "phase")
 ACTIONS = ("multiply", "set", "add")
 

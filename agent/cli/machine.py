@@ -99,12 +99,12 @@ def specs(
 
     Any of these names goes to `optimize`.
     """
-    from evaluators.spec import suites
+    from evaluators.spec import load_suite, suites
     from evaluators.spec.shapes import shape
 
     listed: list[dict[str, Any]] = []
     for suite in suites.names():
-        for spec in suites.load_suite(suite, profile.value, None):
+        for spec in load_suite(suite, profile.value, None):
             dims = {name: d.value for name, d in spec.dims.items()}
             shapes = ["×".join(map(str, shape(i.shape, dims))) for i in spec.inputs or ()]
             listed.append({"suite": suite, "name": spec.name, "description": spec.description, "inputs": shapes})

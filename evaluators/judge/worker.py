@@ -141,7 +141,7 @@ class Worker:
         """Compile the candidate's launches for an absent device."""
         from evaluators.languages.triton_ahead import compile_ahead
 
-        return {"kernels": compile_ahead(message)}
+        return {"kernels": compile_ahead(message, import_text)}
 
 
 def import_text(source: str) -> Any:

@@ -10,7 +10,7 @@ import contextlib
 import math
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -117,15 +117,15 @@ def resources(compiled: Any) -> dict[str, Any]:
     return found
 
 
-def compile_ahead(message: dict[str, Any]) -> list[dict[str, Any]]:
+def compile_ahead(message: dict[str, Any], import_text: Callable[[str], Any]) -> list[dict[str, Any]]:
     """Run the candidate in ``message`` (source, constructor arguments, described inputs, target figures) on fake tensors.
 
-    Gives one entry per distinct kernel. Whatever the candidate or the compiler raises passes through.
+    ``import_text`` makes a module of the source. Gives one entry per distinct kernel. Whatever the candidate or the compiler raises
+    passes through.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from evaluators.judge import wire
-    from evaluators.judge.worker import import_text
 
     target = message["target"]
     driver = TargetDriver(target["backend"], target["arch"], target["warp_size"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evaluators.errors import SpecError
 from evaluators.spec import shapes
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
+from evaluators.spec.running import call_reference, seeded
 
 if TYPE_CHECKING:
     import torch
@@ -205,8 +206,6 @@ def make_inputs(
     values = resolve_dims(spec, dims)
     if spec.inputs is not None:
         return [make_tensor(item, spec, seed, place, values) for item in spec.inputs]
-    from evaluators.spec.model import call_reference, seeded
-
     with seeded(stream_seed(seed, "input"), place), place:
         made = call_reference(spec, "get_inputs")
     return [_placed(value, place, getattr(torch, spec.dtype)) for value in made]

@@ -1,4 +1,4 @@
-"""One entry to every kind of spec reference a person can type."""
+"""One entry to every kind of spec reference a person can type, and to whole suites."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evaluators.errors import SpecError
 from evaluators.forms import suggest
+from evaluators.spec import suites
 from evaluators.spec.from_yaml import Profile, load_yaml
 from evaluators.spec.kernel_spec import FloatType, KernelSpec
 
@@ -33,9 +34,12 @@ def load(ref: str, *, dtype: str | None = None, profile: Profile = "cpu") -> Ker
         if not path.is_file():
             raise SpecError(f"{ref}: no such file; give the path of a YAML spec or KernelBench file")
         return _load_file(path, chosen, profile)
-    from evaluators.spec.suites import find
+    return _load_file(suites.find(ref), chosen, profile)
 
-    return _load_file(find(ref), chosen, profile)
+
+def load_suite(name: str, profile: Profile = "cpu", dtype: str | None = None) -> list[KernelSpec]:
+    """Every spec of a suite in normal form. Raises SpecError at the first malformed one."""
+    return [load(str(path), dtype=dtype, profile=profile) for path in suites.members(name)]
 
 
 def _load_file(path: Path, dtype: FloatType | None, profile: Profile) -> KernelSpec:

@@ -2,62 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import hashlib
 import inspect
-import linecache
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from types import ModuleType
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evaluators.errors import SpecError
-from evaluators.spec.inputs import make_tensor, resolve_dims, stream_seed
+from evaluators.spec.inputs import make_inputs, make_tensor, resolve_dims, stream_seed
 from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.spec.running import call_reference, one_line, reference_namespace, seeded
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-
-@lru_cache(maxsize=64)
-def _execute(text: str, origin: str) -> ModuleType:
-    # The text is registered as a file of its own, so tracebacks show its lines and inspect.getsource finds it.
-    filename = f"<reference {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    module = ModuleType("kernelevolve_reference")
-    module.__file__ = filename
-    try:
-        exec(compile(text, filename, "exec"), module.__dict__)
-    except SyntaxError as e:
-        raise SpecError(f"{origin}: reference: line {e.lineno}: {e.msg}; fix the Python there") from e
-    except Exception as e:
-        line = next((f.lineno for f in inspect.trace()[::-1] if f.filename == filename), "?")
-        advice = "; install it" if isinstance(e, ModuleNotFoundError) else ""
-        raise SpecError(f"{origin}: reference: line {line}: {type(e).__name__}: {_one_line(e)}{advice}") from e
-    if not inspect.isclass(getattr(module, "Model", None)):
-        raise SpecError(f"{origin}: reference: defines no class Model; define Model(nn.Module) or a function")
-    return module
-
-
-def reference_namespace(spec: KernelSpec) -> dict[str, Any]:
-    """Globals of the executed reference text: ``Model``, and ``get_inputs`` where the spec has it.
-
-    Raises SpecError with the line where the text does not run.
-    """
-    return _execute(spec.reference, spec.origin or spec.name).__dict__
-
-
-def call_reference(spec: KernelSpec, name: str, *args: Any, **kwargs: Any) -> Any:
-    """Call a definition of the reference text. Raises SpecError with the line of the text where that fails."""
-    try:
-        return reference_namespace(spec)[name](*args, **kwargs)
-    except Exception as e:
-        line = next((f.lineno for f in inspect.trace()[::-1] if f.filename.startswith("<reference ")), "?")
-        raise SpecError(
-            f"{spec.origin or spec.name}: reference: line {line}: {name}: {type(e).__name__}: {_one_line(e)}"
-        ) from e
 
 
 def constructor_arguments(spec: KernelSpec, dims: Mapping[str, int] | None = None) -> tuple[list[Any], dict[str, Any]]:
@@ -134,8 +91,6 @@ def check(spec: KernelSpec) -> None:
 
     Raises SpecError with the line of the reference where it fails. What needs values to run cannot be seen this way and passes.
     """
-    from evaluators.spec.inputs import make_inputs
-
     model = build_model(spec, "meta")
     inputs = make_inputs(spec, 0, "meta")
     try:
@@ -146,9 +101,7 @@ def check(spec: KernelSpec) -> None:
         if "meta" in str(e).lower():
             return
         line = next((f.lineno for f in inspect.trace()[::-1] if f.filename.startswith("<reference ")), "?")
-        raise SpecError(
-            f"{spec.origin or spec.name}: reference: line {line}: {type(e).__name__}: {_one_line(e)}"
-        ) from e
+        raise SpecError(f"{spec.origin or spec.name}: reference: line {line}: {type(e).__name__}: {one_line(e)}") from e
 
 
 def _load_state(model: nn.Module, spec: KernelSpec, device: torch.device) -> None:
@@ -190,21 +143,4 @@ def signature(spec: KernelSpec) -> tuple[str, ...]:
     accepted = list(inspect.signature(reference_namespace(spec)["Model"].forward).parameters.values())[1:]
     if all(p.default is p.empty for p in accepted):
         return tuple(p.name for p in accepted)
-    from evaluators.spec.inputs import make_inputs
-
     return tuple(p.name for p in accepted)[: len(make_inputs(spec, 0, "meta"))]
-
-
-@contextlib.contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Global random state set to ``seed`` inside, and as it was outside."""
-    import torch
-
-    devices = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed % 2**63)
-        yield
-
-
-def _one_line(e: BaseException) -> str:
-    return " ".join(str(e).split())[:300]

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from evaluators.errors import SpecError
 from evaluators.forms import suggest
-from evaluators.spec.from_yaml import Profile
-from evaluators.spec.kernel_spec import KernelSpec
 
 _SUFFIXES = (".yaml", ".yml", ".py")
 
@@ -44,10 +42,3 @@ def find(ref: str) -> Path:
         known = [key.partition("/")[2] for key in everything] if "/" not in ref else list(everything)
         raise SpecError(f"{ref}: no such spec or file; {suggest(ref, known)}")
     return everything[matches[0]]
-
-
-def load_suite(name: str, profile: Profile = "cpu", dtype: str | None = None) -> list[KernelSpec]:
-    """Every spec of a suite in normal form. Raises SpecError at the first malformed one."""
-    from evaluators.spec.loading import load
-
-    return [load(str(path), dtype=dtype, profile=profile) for path in members(name)]

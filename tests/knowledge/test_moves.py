@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import FrontMatterError
-from knowledge.exemplars import Knob
+from knowledge.knobs import Knob
 from knowledge.moves import Move, parse_moves
 
 

@@ -14,7 +14,8 @@ from evaluators.errors import SpecError
 from evaluators.spec import KernelSpec, load
 from evaluators.spec.from_live import from_module
 from evaluators.spec.inputs import make_inputs
-from evaluators.spec.model import build_model, check, reference_namespace, signature, to_float64
+from evaluators.spec.model import build_model, check, signature, to_float64
+from evaluators.spec.running import reference_namespace
 from evaluators.spec.suites import root
 
 
