@@ -23,8 +23,8 @@ def fitness(evaluation: Evaluation) -> float:
 
 def rank(evaluation: Evaluation) -> tuple[float, bool, float]:
     """Sort key, best last. Where nothing can be timed, what compiled without spilling registers stands higher."""
-    spills = evaluation.resources.get("spills", 0)
-    return fitness(evaluation), is_correct(evaluation), -float(spills if isinstance(spills, (int, float)) else 0)
+    kernels = evaluation.resources.get("kernels") or ()
+    return fitness(evaluation), is_correct(evaluation), -float(sum(k.get("spills") or 0 for k in kernels))
 
 
 def may_win(evaluation: Evaluation) -> bool:

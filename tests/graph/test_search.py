@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import SettingsError
+from agent.search.fitness import rank
 from agent.search.ids import candidate_id, new_run_id, seed_of
 from agent.search.memory import MEMORIES, partner
 from agent.search.plan import choose, deal, plan
@@ -169,6 +171,13 @@ def test_each_end_has_its_reason(grown: Grown) -> None:
     for _ in range(3):
         grown.add(0, status="infrastructure")
     assert "the judge could not work 3 times" in ended(grown.graph, RunSettings(roofline=None), 0.0)
+
+
+def test_where_nothing_is_timed_fewer_spilled_registers_rank_higher() -> None:
+    lean, spilling = (
+        replace(evaluation("c", 1.0, "checked"), resources={"kernels": [{"spills": 0}, {"spills": n}]}) for n in (0, 4)
+    )
+    assert rank(spilling) < rank(lean)
 
 
 def test_a_reflection_states_change_and_cause(grown: Grown) -> None:

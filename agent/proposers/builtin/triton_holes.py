@@ -10,10 +10,13 @@ from agent.proposers.builtin.triton_dims import Dim
 from agent.proposers.builtin.triton_fold import accumulator_type, fold, identity
 from agent.proposers.builtin.triton_scope import Scope
 from agent.proposers.builtin.triton_shape import Stage, aligned, epilogue, softmax_pair, stages
+from agent.proposers.builtin.triton_shared import SharedTile
 from agent.proposers.builtin.triton_tile import Tile, refuse
 from evaluators.ir.expr import Expr, axes_of, walk
 from evaluators.ir.kernel import Axis, Kernel, Program, Reduction
 from evaluators.ir.pattern import accesses, unit_stride_axis
+
+_SIZES = {"float32": 4, "int32": 4, "float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2}
 
 
 class Holes:
@@ -87,10 +90,16 @@ class Holes:
 
     # -- tiles -------------------------------------------------------------------------------------------------------
 
+    def _scope(self, rank: int, dims: tuple[Dim, ...], cache: dict[str, str] | None = None) -> Scope:
+        return Scope(rank, self.buffers, self.extents, dims, self._counter, cache=cache or {}, fast=self.half)
+
     def tile(self, rank: int, *dims: Dim, cache: dict[str, str] | None = None) -> Tile:
         """A tile of the given rank over these dimensions."""
-        scope = Scope(rank, self.buffers, self.extents, dims, self._counter, cache=cache or {}, fast=self.half)
-        return Tile(scope, self.nan_free)
+        return Tile(self._scope(rank, dims, cache), self.nan_free)
+
+    def shared_tile(self, *dims: Dim) -> SharedTile:
+        """A one-dimensional tile that holds part of a row."""
+        return SharedTile(self._scope(1, dims), self.nan_free)
 
     def stages(self, online: bool = False) -> list[Stage]:
         """The sweeps over the columns, in order."""
@@ -175,8 +184,7 @@ def _nan_free(kernel: Kernel) -> frozenset[str]:
 
 def bytes_touched(kernel: Kernel, program: Program) -> int:
     """Bytes of the buffers a kernel reads and writes, each once."""
-    sizes = {"float32": 4, "int32": 4, "float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2}
-    return sum(program.buffers[b].numel * sizes.get(program.buffers[b].dtype, 1) for b in _touched(kernel))
+    return sum(program.buffers[b].numel * _SIZES.get(program.buffers[b].dtype, 1) for b in _touched(kernel))
 
 
 def count_accesses(kernel: Kernel) -> int:

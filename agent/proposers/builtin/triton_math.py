@@ -7,6 +7,7 @@ The functions are portable (NVIDIA, AMD, interpreter) and aim at the accuracy of
 from __future__ import annotations
 
 from agent.errors import EmitError
+from evaluators.ir.expr import Expr
 
 FUNCTIONS: dict[str, str] = {
     "_exp": """
@@ -35,6 +36,37 @@ def _rcp(x):
     else:
         return 1.0 / x
 """,
+    "_sealed": """
+@triton.jit
+def _sealed(x):
+    # a float32 and the mark that it is there, in one word
+    return (x.to(tl.float32).to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF) | 0x100000000
+""",
+    "_paired": """
+@triton.jit
+def _paired(x, y):
+    # two float32 in one word; y is never zero where x is
+    return (x.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (y.to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF)
+""",
+    "_low": """
+@triton.jit
+def _low(word):
+    return word.to(tl.int32).to(tl.float32, bitcast=True)
+""",
+    "_high": """
+@triton.jit
+def _high(word):
+    return (word >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+""",
+    "_arrived": """
+@triton.jit
+def _arrived(pointers):
+    # adding zero reads a word from L2 once per program, and in one piece
+    word = tl.atomic_add(pointers, tl.zeros(pointers.shape, tl.int64), sem="relaxed")
+    while tl.min((word != 0).to(tl.int32), axis=0) == 0:
+        word = tl.atomic_add(pointers, tl.zeros(pointers.shape, tl.int64), sem="relaxed")
+    return word
+""",
     "_exp_half": """
 @triton.jit
 def _exp_half(x):
@@ -52,6 +84,28 @@ def _tanh_half(x):
     # exact to 1e-7 in absolute terms, so 1 + tanh keeps its digits; below 0.02 tanh(x) is x to 16 bits
     far = 1.0 - 2.0 * _rcp(1.0 + _ex2(x * 2.8853900817779268))
     return tl.where(tl.abs(x) < 0.02, x, far)
+""",
+    "_sigmoid_below": """
+@triton.jit
+def _sigmoid_below(x):
+    # sigmoid(x) is 1 over this; bounded so that its product with the bounded value of a tanh is finite
+    return 1.0 + _ex2(tl.minimum(x * -1.4426950408889634, 90.0, propagate_nan=tl.PropagateNan.ALL))
+""",
+    "_sigmoid_above": """
+@triton.jit
+def _sigmoid_above(x, below):
+    return 1.0
+""",
+    "_tanh_below": """
+@triton.jit
+def _tanh_below(x):
+    return 1.0 + _ex2(tl.minimum(x * 2.8853900817779268, 30.0, propagate_nan=tl.PropagateNan.ALL))
+""",
+    "_tanh_above": """
+@triton.jit
+def _tanh_above(x, below):
+    # below - 2 is exp(2x) - 1; under 0.02, where that cancels, tanh(x) is x to 16 bits
+    return tl.where(tl.abs(x) < 0.02, x * below, below - 2.0)
 """,
     "_sigmoid": """
 @triton.jit
@@ -203,6 +257,11 @@ def _division(op: str, floating: bool, a: str, b: str, nonnegative: bool) -> str
     return f"({a} % {b} + tl.where({wrong}, {b}, 0))"
 
 
+def one_reciprocal(node: Expr) -> bool:
+    """Whether a node is a product of two values that each end in a reciprocal."""
+    return node.op == "mul" and all(a.op in ("sigmoid", "tanh") for a in node.args)
+
+
 def used(text: str) -> str:
     """Source of every function above that ``text`` calls, directly or through another."""
     wanted: list[str] = []
@@ -215,4 +274,6 @@ def used(text: str) -> str:
                 wanted.append(name)
 
     visit(text)
-    return (PTX if "_ex2" in wanted or "_rcp" in wanted else "") + "\n".join(FUNCTIONS[name] for name in wanted)
+    return (PTX if any("_PTX" in FUNCTIONS[name] for name in wanted) else "") + "\n".join(
+        FUNCTIONS[name] for name in wanted
+    )

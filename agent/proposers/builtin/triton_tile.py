@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent.errors import EmitError
 from agent.proposers.builtin import triton_online
@@ -25,17 +26,28 @@ class Tile:
         self.nan_free = nan_free
         self.parent = parent
         self._accumulators: dict[str, str] = {}
-        self._local = ("", "")
         self._own = scope.dims if parent is None else scope.dims[len(parent.scope.dims) :]
 
     def loop(self, *dims: Dim) -> Tile:
         """A tile inside a loop over more axes."""
         return Tile(self.scope.child(*dims), self.nan_free, self)
 
+    def last(self, *dims: Dim) -> Tile:
+        """This tile for the masked iteration after the loop, which leaves the domain: it folds into the same accumulators."""
+        assert self.parent is not None
+        other = self.parent.loop(*dims)
+        other._accumulators = self._accumulators
+        return other
+
     def open(self) -> str:
         """Broadcast indices and masks of this tile's own dimensions."""
         self.scope.open(*self._own)
         return self.scope.take()
+
+    def again(self, cache: dict[str, str]) -> Tile:
+        """The same points with values computed anew: what a sweep reads it reads from memory, under these cache hints."""
+        fresh = replace(self.scope, memo={}, derived={}, lines=[], cache=cache)
+        return type(self)(fresh, self.nan_free, self.parent)
 
     # -- whole rows in registers -------------------------------------------------------------------------------------
 
@@ -44,43 +56,6 @@ class Tile:
         for r in stage.reductions:
             value = self._masked(r, self.scope.emit(r.value))
             self._bind(r, self._folded(r, value))
-        return self.scope.take()
-
-    def reduce_local(self, stage: Stage) -> str:
-        """The same over one part of a row that other programs share: results are this part's own until :meth:`join`."""
-        if any(r.kind not in ("f32", "i32") or r.combine in ("any", "all") for r in stage.reductions):
-            raise refuse(stage.reductions[0].name, "partial results travel as float32")
-        if stage.online is None:
-            return self.reduce(stage)
-        peak, total = stage.reductions
-        value = self._masked(peak, self.scope.emit(peak.value))
-        fold_peak = self._fold_text(peak, value, plain=True)
-        top = self.scope.let(f"tl.maximum({fold_peak}, {triton_online.LOWEST})", f"{peak.name}_")
-        each = self.scope.let(f"{triton_online.exp(self.scope)}({value} - {top})")
-        below = self.scope.let(self._fold_text(total, each), f"{total.name}_")
-        self._local = (top, each)
-        self.bind(peak, top)
-        self.bind(total, below)
-        return self.scope.take()
-
-    def join(self, stage: Stage) -> str:
-        """Fold the parts' results, in tiles named ``each_<reduction>``, into the row's."""
-        if stage.online is None:
-            for r in stage.reductions:
-                text = f"each_{r.name}" if r.kind == "f32" else f"each_{r.name}.to({accumulator_type(r)})"
-                self._bind(r, Text(self.scope.let(fold(r, text, 0), f"{r.name}_"), frozenset()))
-            return self.scope.take()
-        peak, total = stage.reductions
-        top, each = self._local
-        exp = triton_online.exp(self.scope)
-        whole = self.scope.let(f"tl.max(each_{peak.name}, axis=0, keep_dims=True)")
-        scaled = triton_online.rescaled(self.scope, f"each_{total.name}", f"each_{peak.name}", whole)
-        below = self.scope.let(f"tl.sum({scaled}, axis=0, keep_dims=True)")
-        self.bind(peak, whole)
-        self.bind(total, below)
-        # the exponentials below the part's maximum become those below the row's: one product instead of a second exp
-        spans = self.scope.emit(peak.value).dims
-        self.scope.memo[id(total.value)] = Text(self.scope.let(f"{each} * {exp}({top} - {whole})"), spans)
         return self.scope.take()
 
     def bind_fold(self, reduction: Reduction, each: str, position: int) -> str:
@@ -174,7 +149,8 @@ class Tile:
     @property
     def group(self) -> int:
         """Neighbouring columns that share a running maximum: those one thread loads at once, 16 bytes of them."""
-        return 8 if self.scope.fast else 4
+        inputs = [b.dtype for b in self.scope.buffers.values() if b.role == "input" and "float" in b.dtype]
+        return 8 if self.scope.fast or (inputs and all(d in ("float16", "bfloat16") for d in inputs)) else 4
 
     def grouped(self, stage: Stage) -> bool:
         """Whether an online stage keeps one running maximum per group of neighbouring columns."""
