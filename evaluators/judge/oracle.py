@@ -72,7 +72,10 @@ class Oracle:
 
     def parameters(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """The reference's parameters and buffers, copied afresh to one shared block each."""
-        state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        state = {
+            **dict(self.model.named_parameters(remove_duplicate=False)),  # tied ones under each of their names
+            **dict(self.model.named_buffers(remove_duplicate=False)),
+        }
         tensors = [t.detach() for t in state.values()]
         if self.shared_parameters is None:
             self.shared_parameters = self._share(tensors)

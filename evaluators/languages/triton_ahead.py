@@ -117,6 +117,26 @@ def resources(compiled: Any) -> dict[str, Any]:
     return found
 
 
+def place(model: torch.nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    """Put a model's tensors on ``device``, the floating ones as ``dtype``.
+
+    ``Module.to`` exchanges the contents of fake parameters, which fails where anything else refers to them; here each is replaced.
+    """
+    placed: dict[int, Any] = {}  # tied parameters stay one
+    for part in model.modules():
+        for table in (part._parameters, part._buffers):
+            for name, tensor in table.items():
+                if tensor is None:
+                    continue
+                if id(tensor) not in placed:
+                    moved = tensor.detach().to(
+                        device=device, dtype=dtype if tensor.is_floating_point() else tensor.dtype
+                    )
+                    is_parameter = isinstance(tensor, torch.nn.Parameter)
+                    placed[id(tensor)] = (tensor, torch.nn.Parameter(moved, False) if is_parameter else moved)
+                table[name] = placed[id(tensor)][1]
+
+
 def compile_ahead(message: dict[str, Any], import_text: Callable[[str], Any]) -> list[dict[str, Any]]:
     """Run the candidate in ``message`` (source, constructor arguments, described inputs, target figures) on fake tensors.
 
@@ -136,7 +156,8 @@ def compile_ahead(message: dict[str, Any], import_text: Callable[[str], Any]) ->
             args, kwargs = wire.rebuild(message["arguments"], []), wire.rebuild(message["keywords"], [])
             with device:
                 model = module.ModelNew(*args, **kwargs)
-            model = model.to(device=device, dtype=getattr(torch, message["dtype"])).train(message["mode"] == "train")
+            place(model, device, getattr(torch, message["dtype"]))
+            model.train(message["mode"] == "train")
             tensors = [
                 torch.empty_strided(t["shape"], t["stride"], dtype=getattr(torch, t["dtype"]), device=device)
                 for t in message["inputs"]

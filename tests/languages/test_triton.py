@@ -41,6 +41,70 @@ class ModelNew(torch.nn.Module):
 """
 
 
+OWNING = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scaled(x, w, b, s, t, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    gain = tl.load(w + at % 8).to(tl.float32)
+    scale = tl.load(s + at % 8).to(tl.float32)
+    shift = tl.load(t + at % 8).to(tl.float32)
+    value = tl.load(x + at, mask=inside).to(tl.float32) * (gain * scale + shift)
+    tl.store(y + at, value + tl.load(b + at % 8).to(tl.float32), mask=inside)
+
+
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.b = torch.nn.Parameter(torch.empty(8))
+        self.register_buffer("t", torch.empty(8, dtype=torch.int64))
+        self.register_buffer("absent", None)
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.empty(8))
+        self.same = self.w
+        self.inner = Inner()
+        self.register_buffer("s", torch.empty(8))
+        self.all = [self.w, self.inner.b]
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        n = x.numel()
+        scaled[(triton.cdiv(n, 64),)](x, self.same, self.inner.b, self.s, self.inner.t, y, n, BLOCK=64)
+        return y
+"""
+OWNER = """
+import torch
+
+
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.b = torch.nn.Parameter(torch.randn(8))
+        self.register_buffer("t", torch.arange(8))
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(8))
+        self.same = self.w
+        self.inner = Inner()
+        self.register_buffer("s", torch.randn(8))
+
+    def forward(self, x):
+        return x * (self.same * self.s + self.inner.t) + self.inner.b
+"""
+
+
 @pytest.fixture(scope="module")
 def hopper() -> Iterator[Judge]:
     with Judge(SPEC, replace(targets.load("nvidia-h200"), present=False)) as judge:
@@ -94,6 +158,16 @@ def test_bfloat16_products_are_right_in_the_interpreter() -> None:
         assert found.status == "checked", found.message
         over = judge.evaluate(candidate(DOT.replace("tl.dot(", "(0.9 * tl.dot(").replace(".to(c.", ").to(c.")))
         assert over.status == "mismatch"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_parameters_and_buffers_are_there_when_compiling_for_an_absent_device(dtype: str) -> None:
+    """Plain, tied and nested parameters, one that the candidate also keeps in a list, buffers of both kinds and an empty one."""
+    spec = replace(make_spec("x", InputSpec("x", (16, 8)), dtype=dtype), reference=OWNER)
+    with Judge(spec, replace(targets.load("nvidia-h100"), present=False)) as judge:
+        found = judge.evaluate(candidate(OWNING))
+    assert found.status == "checked", found.message
+    assert found.resources["kernels"][0]["name"] == "scaled"
 
 
 def test_bfloat16_conversions_match_pytorch() -> None:
