@@ -38,4 +38,4 @@ def judge_file(
     spec = specs.load(problem_ref, dtype=dtype, profile="cpu" if place.kind == "cpu" else "gpu")
     candidate = Candidate(path.stem, language or languages.guess(source), source, "manual")
     with Judge(spec, place, settings) as judge:
-        return judge.evaluate(candidate, timed=timed)
+        return judge.confirm(candidate) if timed else judge.evaluate(candidate, timed=False)

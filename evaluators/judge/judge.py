@@ -71,6 +71,12 @@ class Judge:
         chosen = self.reference.baselines if self.reference else None
         return dict(chosen.ms) if chosen else {}
 
+    @property
+    def baselines_note(self) -> str:
+        """Why a baseline is not among them, where an earlier measurement is the reason; else empty."""
+        chosen = self.reference.baselines if self.reference else None
+        return chosen.note if chosen else ""
+
     def close(self) -> None:
         """End all processes."""
         if self.zygote is not None:
@@ -86,8 +92,8 @@ class Judge:
             self.folder.cleanup()
             self.folder = self.triton_seed = None
 
-    def evaluate(self, candidate: Candidate, timed: bool = True) -> Evaluation:
-        """Judge one candidate. Never raises for what the candidate does."""
+    def evaluate(self, candidate: Candidate, timed: bool = True, whole: bool = False) -> Evaluation:
+        """Judge one candidate; with ``whole``, time it beside every baseline. Never raises for what the candidate does."""
         phases: dict[str, float] = {}
         base = Evaluation(candidate.id, self.target.name, "infrastructure", 0.0)
         try:
@@ -122,7 +128,7 @@ class Judge:
             assert self.reference is not None
             assert self.zygote is not None
             with Session(build, self.zygote, self.reference, self.settings, self.triton_seed) as session:
-                return self._close(self._judge(session, base, timed, phases), phases)
+                return self._close(self._judge(session, base, timed, phases, whole), phases)
         except JudgeError as error:
             self.close()
             return self._close(replace(base, message=str(error)), phases)
@@ -130,10 +136,12 @@ class Judge:
     def confirm(self, candidate: Candidate) -> Evaluation:
         """Judge again with every process fresh (reference included); only these samples are worth reporting."""
         self.close()
-        found = self.evaluate(candidate)
+        found = self.evaluate(candidate, whole=True)
         return replace(found, timing=replace(found.timing, fresh_process=True)) if found.timing else found
 
-    def _judge(self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float]) -> Evaluation:
+    def _judge(
+        self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float], whole: bool
+    ) -> Evaluation:
         from evaluators.judge.fallback import allowed
 
         base = replace(base, isolation=session.isolation)
@@ -149,9 +157,9 @@ class Judge:
             if not timed:
                 return replace(base, status="correct", message="correct; not timed")
             with phase(phases, "baselines"):
-                session.prepare_timing()
+                session.prepare_timing(whole)
             with phase(phases, "timing"):
-                measured, notes = session.timing()
+                measured, notes = session.timing(whole)
         except Failed as failure:
             partial = session.accuracy if session.accuracy is not None else base.accuracy
             return replace(base, status=failure.status, message=failure.message, accuracy=partial)  # type: ignore[arg-type]

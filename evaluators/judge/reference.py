@@ -27,11 +27,15 @@ _CLEARLY = 0.9
 
 @dataclass
 class Baselines:
-    """Milliseconds per call of each baseline, which one is stronger, and why torch.compile is missing where it is."""
+    """Milliseconds per call of each baseline measured here, which one is stronger, and why torch.compile is missing where it is.
+
+    ``note`` says so where it is missing because eager won clearly in an earlier measurement.
+    """
 
     ms: dict[str, float]
     stronger: str
     failure: str = ""
+    note: str = ""
 
 
 class Reference:
@@ -115,13 +119,13 @@ class Reference:
 
         return Side(run, events, self.go, self.pause, sets)
 
-    def choose(self, batch_ms: float, sets: int) -> Baselines:
+    def choose(self, batch_ms: float, sets: int, whole: bool = False) -> Baselines:
         """Measure eager and torch.compile, and remember which is stronger.
 
         Where eager clearly wins, or torch.compile fails, that is remembered on disk by spec, target and toolchain, so that a later
-        judge starts without compiling. Timing against candidates is always live.
+        search starts without compiling. No remembered time is ever given out: with ``whole`` both are measured whatever is remembered.
         """
-        if self.baselines is not None:
+        if self.baselines is not None and not (whole and self.baselines.note):
             return self.baselines
         mode = self.settings.compile_mode
         flushed = self.device == "cuda"
@@ -135,8 +139,8 @@ class Reference:
         if mode == "off":
             self.baselines = Baselines(ms, "eager", "torch.compile was switched off")
             return self.baselines
-        if remembered is not None:
-            self.baselines = Baselines({**remembered["ms"], **ms}, "eager", remembered["failure"])
+        if remembered is not None and (remembered["failure"] or not whole):
+            self.baselines = Baselines(ms, "eager", remembered["failure"], _lost(remembered))
             return self.baselines
         reply, _ = self.ask({"op": "compile", "mode": mode, "case": 0}, self.settings.compile_s)
         if "failed" in reply:
@@ -144,10 +148,12 @@ class Reference:
         else:
             compiled = self.side("compile", sets)
             compiled.calibrate(batch_ms, flushed)
-            pairs = alternate(eager, compiled, _CHOICE_PAIRS, lambda: None)
-            ms = {"eager": statistics.median(a for a, _ in pairs), "compile": statistics.median(b for _, b in pairs)}
+            pairs = alternate((eager, compiled), _CHOICE_PAIRS, lambda: None)
+            ms = {n: statistics.median(p[i] for p in pairs) for i, n in enumerate(("eager", "compile"))}
             self.baselines = Baselines(ms, min(ms, key=lambda k: ms[k]))
-        if "failed" in reply or ms["eager"] < _CLEARLY * ms["compile"]:
+            file.unlink(missing_ok=True)
+        # A burst of other work can make one median lie: what is remembered must hold in every pair.
+        if "failed" in reply or all(a < _CLEARLY * b for a, b in pairs):
             file.parent.mkdir(parents=True, exist_ok=True)
             temporary = file.with_suffix(f".{os.getpid()}")
             temporary.write_text(json.dumps({"ms": ms, "failure": self.baselines.failure}))
@@ -159,6 +165,15 @@ class Reference:
         self.go()
         self.server.close()
         self.folder.cleanup()
+
+
+def _lost(remembered: dict[str, Any]) -> str:
+    """Why torch.compile is not measured, where eager won before; empty where it failed."""
+    ms = remembered["ms"]
+    if remembered["failure"] or not ms.get("eager") or not ms.get("compile"):
+        return ""
+    times = ms["compile"] / ms["eager"]
+    return f"torch.compile took {times:.1f} times as long as eager before and is left out while searching; the winner is timed against both"
 
 
 def _read(file: Path) -> dict[str, Any] | None:

@@ -140,10 +140,10 @@ class Session:
                 known["kernels"] = kernels[:32] if isinstance(kernels, list) else []
         return known
 
-    def prepare_timing(self) -> None:
-        """Choose the stronger baseline, once per judge; the candidate is stopped meanwhile."""
+    def prepare_timing(self, whole: bool = False) -> None:
+        """Choose the stronger baseline, once per judge (``whole``: with every baseline live); the candidate is stopped meanwhile."""
         self.worker.pause()
-        self.reference.choose(self._batch_ms(), self.sets)
+        self.reference.choose(self._batch_ms(), self.sets, whole)
         self.reference.pause()
 
     def _batch_ms(self) -> float:
@@ -162,24 +162,28 @@ class Session:
 
         return timing.Side(run, events, self.worker.go, self.worker.pause, self.sets)
 
-    def timing(self) -> tuple[Timing, list[str]]:
-        """Alternate with the stronger baseline; every batch's last outputs are checked."""
-        chosen = self.reference.choose(self._batch_ms(), self.sets)
+    def timing(self, whole: bool = False) -> tuple[Timing, list[str]]:
+        """Alternate with the stronger baseline; every batch's last outputs are checked.
+
+        With ``whole`` every baseline takes its turns and the stronger one is found in the same samples, so that all times given compare.
+        """
+        chosen = self.reference.choose(self._batch_ms(), self.sets, whole)
         flushed = self.device == "cuda" and self.reference.flush_bytes > 0
-        ours, theirs = self._side(), self.reference.side(chosen.stronger, self.sets)
-        our_ms = ours.calibrate(self._batch_ms(), flushed)
-        their_ms = theirs.calibrate(self._batch_ms(), flushed)
-        pair_s = (our_ms * ours.calls + ours.overhead_ms + their_ms * theirs.calls + theirs.overhead_ms) / 1e3
-        pairs = max(
-            self.settings.min_pairs, min(self.settings.pairs, int(self.settings.timing_budget_s / max(pair_s, 1e-6)))
-        )
-        samples = timing.alternate(theirs, ours, pairs, self._check_timed)
+        names = [*chosen.ms] if whole else [chosen.stronger]
+        ours = self._side()
+        sides = [*(self.reference.side(n, self.sets) for n in names), ours]
+        turns_ms = [s.calibrate(self._batch_ms(), flushed) * s.calls + s.overhead_ms for s in sides]
+        budget_ms = self.settings.timing_budget_s * 1e3 * len(sides) / 2
+        rounds = max(self.settings.min_pairs, min(self.settings.pairs, int(budget_ms / max(sum(turns_ms), 1e-3))))
+        rows = timing.alternate(sides, rounds, self._check_timed)
         self._check_timed(inputs_too=True)
+        medians = {n: statistics.median(r[i] for r in rows) for i, n in enumerate(names)}
+        stronger = min(medians, key=lambda n: medians[n])
+        samples = [(r[names.index(stronger)], r[-1]) for r in rows]
         ratio, low, high = timing.summarize(samples)
         candidate_ms = statistics.median(b for _, b in samples)
-        baseline_ms = statistics.median(a for a, _ in samples)
         events, agrees = timing.agreement(ours, candidate_ms)
-        notes = [f"{ratio:.2f}x over {chosen.stronger} [{low:.2f}, {high:.2f}]"]
+        notes = [f"{ratio:.2f}x over {stronger} [{low:.2f}, {high:.2f}]"]
         if chosen.failure:
             notes.append(f"no torch.compile baseline ({chosen.failure.splitlines()[0][:160]}); eager was used")
         if low <= 1.0 <= high:
@@ -190,8 +194,8 @@ class Session:
             )
         measured = Timing(
             candidate_ms=candidate_ms,
-            baseline=chosen.stronger,
-            baselines={**chosen.ms, chosen.stronger: baseline_ms},
+            baseline=stronger,
+            baselines=medians,
             ratio=ratio,
             low=low,
             high=high,

@@ -76,18 +76,17 @@ class Side:
         return per_call
 
 
-def alternate(baseline: Side, candidate: Side, pairs: int, check: Callable[[], None]) -> list[tuple[float, float]]:
-    """Milliseconds per call of ``pairs`` (baseline, candidate) batches, A B A B. ``check`` looks at each candidate batch's outputs."""
+def alternate(sides: Sequence[Side], rounds: int, check: Callable[[], None]) -> list[tuple[float, ...]]:
+    """Milliseconds per call of ``rounds`` batches of each side in turn, A B A B. ``check`` looks at the last side's outputs each time."""
     samples = []
-    for _ in range(pairs):
-        baseline.go()
-        a = baseline.measure()
-        baseline.pause()
-        candidate.go()
-        b = candidate.measure()
-        candidate.pause()
+    for _ in range(rounds):
+        row = []
+        for side in sides:
+            side.go()
+            row.append(side.measure())
+            side.pause()
         check()
-        samples.append((a, b))
+        samples.append(tuple(row))
     return samples
 
 

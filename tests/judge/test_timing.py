@@ -52,10 +52,15 @@ class Recorder:
 def test_sides_alternate_and_the_other_is_stopped() -> None:
     log: list[str] = []
     a, b = Recorder(log, "A", 0.0), Recorder(log, "B", 0.0)
-    samples = timing.alternate(a.side(), b.side(), 2, lambda: log.append("check"))
+    samples = timing.alternate((a.side(), b.side()), 2, lambda: log.append("check"))
     once = ["A go", "A runs", "A pause", "B go", "B runs", "B pause", "check"]
     assert log == once * 2
-    assert len(samples) == 2
+    assert [len(s) for s in samples] == [2, 2]
+    log.clear()
+    c = Recorder(log, "C", 0.0)
+    samples = timing.alternate((a.side(), b.side(), c.side()), 1, lambda: log.append("check"))
+    assert log == [*once[:-1], "C go", "C runs", "C pause", "check"]
+    assert [len(s) for s in samples] == [3]
 
 
 def test_calibration_fixes_a_count_that_rotates_over_all_sets() -> None:

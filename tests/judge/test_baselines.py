@@ -1,0 +1,118 @@
+"""Which times stand beside a kernel's: only such as were measured in turn with it. On sides whose times are made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evaluators.judge import reference as module
+from evaluators.judge.reference import Baselines, Reference
+from evaluators.judge.session import Session
+from evaluators.judge.settings import JudgeSettings
+
+
+class Steps:
+    """A side that answers made-up milliseconds one after the other, the first for its calibration."""
+
+    def __init__(self, *ms: float) -> None:
+        self.ms = list(ms)
+        self.calls, self.overhead_ms = 1, 0.0
+        self.events_ms: list[float] = []
+
+    def calibrate(self, target_ms: float, flushed: bool) -> float:
+        return self.measure()
+
+    def measure(self) -> float:
+        return self.ms.pop(0) if len(self.ms) > 1 else self.ms[0]
+
+    def go(self) -> None: ...
+    def pause(self) -> None: ...
+
+
+def session(sides: dict[str, Steps], ours: Steps, chosen: Baselines) -> Session:
+    """A session whose processes are made up."""
+    found = object.__new__(Session)
+    found.device, found.settings, found.sets = "cpu", JudgeSettings(), 3
+    found.reference = SimpleNamespace(  # type: ignore[assignment]
+        choose=lambda *_: chosen, side=lambda name, sets: sides[name], flush_bytes=0, pause=lambda: None
+    )
+    found._side = lambda: ours  # type: ignore[method-assign, assignment, return-value]
+    found._check_timed = lambda inputs_too=False: None  # type: ignore[method-assign]
+    return found
+
+
+def test_every_time_of_a_whole_verdict_is_of_the_same_turns() -> None:
+    """Compile was the stronger one when chosen; in the turns beside the kernel eager is, and is what counts."""
+    sides = {"eager": Steps(9.0, 4.0), "compile": Steps(5.0, 12.0)}
+    chosen = Baselines({"eager": 9.0, "compile": 5.0}, "compile")
+    found, notes = session(sides, Steps(2.0), chosen).timing(whole=True)
+    assert found.baselines == {"eager": 4.0, "compile": 12.0}
+    assert (found.baseline, found.ratio) == ("eager", 2.0)
+    assert set(found.samples) == {(4.0, 2.0)}
+    assert found.baselines[found.baseline] == min(found.baselines.values())
+    assert "over eager" in notes[0]
+
+
+def test_while_searching_only_the_stronger_baseline_is_timed_and_named() -> None:
+    sides = {"eager": Steps(9.0), "compile": Steps(5.0)}
+    found, _ = session(sides, Steps(2.5), Baselines({"eager": 9.0, "compile": 5.0}, "compile")).timing()
+    assert found.baselines == {"compile": 5.0}
+
+
+class Kept(Reference):
+    """A reference without a process: eager takes 3 ms; ``compiled`` are the times of torch.compile."""
+
+    def __init__(self, compiled: Steps) -> None:
+        self.spec, self.target = SimpleNamespace(digest="d"), SimpleNamespace(name="t")  # type: ignore[assignment]
+        self.environment, self.settings = {"torch": "0", "device": "cpu"}, JudgeSettings()
+        self.device, self.baselines = "cpu", None
+        self.compiled, self.asked = compiled, 0
+
+    def side(self, baseline: str, sets: int) -> Any:
+        return Steps(3.0) if baseline == "eager" else self.compiled
+
+    def ask(self, message: dict[str, Any], timeout: float = 0.0) -> tuple[dict[str, Any], list[int]]:
+        self.asked += 1
+        return {}, []
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(module, "home", lambda: tmp_path)
+    return tmp_path / "cache" / "baselines" / "d-t-0-cpu-default.json"
+
+
+def remember(file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"ms": {"eager": 5.0, "compile": 6.5}, "failure": ""}))
+
+
+def test_a_remembered_time_is_never_given_out(file: Path) -> None:
+    remember(file)
+    kept = Kept(Steps(2.0))
+    found = kept.choose(30.0, 3)
+    assert (found.ms, found.stronger, kept.asked) == ({"eager": 3.0}, "eager", 0)
+    assert "1.3 times as long as eager before" in found.note
+
+
+def test_a_whole_choice_measures_what_was_remembered_and_forgets_what_no_longer_holds(file: Path) -> None:
+    remember(file)
+    kept = Kept(Steps(2.0))
+    kept.choose(30.0, 3)
+    found = kept.choose(30.0, 3, whole=True)
+    assert (found.ms, found.stronger, found.note) == ({"eager": 3.0, "compile": 2.0}, "compile", "")
+    assert not file.exists()
+    assert kept.choose(30.0, 3, whole=True) is found
+    assert kept.asked == 1
+
+
+def test_one_disturbed_median_is_not_remembered(file: Path) -> None:
+    """Eager must win clearly in every pair: a burst of other work during some of them proves nothing."""
+    Kept(Steps(9.0, 9.0, 9.0, 9.0, 3.1, 3.1)).choose(30.0, 3)
+    assert not file.exists()
+    Kept(Steps(9.0)).choose(30.0, 3)
+    assert file.exists()
