@@ -42,6 +42,16 @@ class RunBusyError(AgentError):
         super().__init__(f"run {run_id} is being worked on by another process; wait for it, or end it and resume")
 
 
+class RunStalled(AgentError):
+    """The state machine came to a halt without ending the run."""
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(
+            f"run {run_id} came to a halt while {status}; `kernelevolve resume {run_id}` goes on, and `kernelevolve show {run_id}` has "
+            "what was found"
+        )
+
+
 class RunInterrupted(KeyboardInterrupt):
     """The user stopped a run; everything judged so far is kept."""
 

@@ -33,11 +33,14 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class JudgeReady:
-    """The baselines were measured (milliseconds); not told where the target is absent. ``seconds`` include the first candidate."""
+    """The baselines were measured (milliseconds); none where the target is absent. ``seconds`` include the first candidate.
+
+    ``note`` says why one was left out, if one was."""
 
     run_id: str
     baselines: dict[str, float]
     seconds: float
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,9 @@ def build(runtime_of: RuntimeOf, begin: Begin | None = None) -> StateGraph[Any, 
     def synthesize_prompt(state: RunState) -> RunState:
         return steps.synthesize_prompt(runtime_of(state["run_id"]), state["step"])
 
-    def fan_out(state: RunState) -> list[Send]:
-        return [Send("generate", share) for share in steps.shares(runtime_of(state["run_id"]), state)]
+    def fan_out(state: RunState) -> list[Send] | Literal["evaluate"]:
+        branches = [Send("generate", share) for share in steps.shares(runtime_of(state["run_id"]), state)]
+        return branches or "evaluate"  # nothing to draw where a given kernel takes the whole budget
 
     def generate(state: ShareState) -> None:
         steps.generate(runtime_of(state["run_id"]), state)
@@ -69,7 +70,7 @@ def build(runtime_of: RuntimeOf, begin: Begin | None = None) -> StateGraph[Any, 
         graph.add_edge(START, "begin")
         graph.add_edge("begin", "retrieve")
     graph.add_edge("retrieve", "synthesize_prompt")
-    graph.add_conditional_edges("synthesize_prompt", fan_out, ["generate"])
+    graph.add_conditional_edges("synthesize_prompt", fan_out, ["generate", "evaluate"])
     graph.add_edge("generate", "evaluate")
     graph.add_edge("evaluate", "reflect")
     graph.add_conditional_edges("reflect", onward)

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from agent import assemble
-from agent.errors import RunBusyError, RunInterrupted
+from agent.errors import RunBusyError, RunInterrupted, RunStalled
 from agent.events import OnEvent, Preparing, RunStarted, Stopping, silent
 from agent.proposers.base import Proposer
 from agent.result import RunResult, folder_of, result_of
@@ -143,6 +143,9 @@ def _turn(runtime: Runtime) -> None:
         # Without a usable checkpoint the steps are walked through again: the store has their results, so nothing is redone.
         start = None if waiting else {"run_id": runtime.run.id, "step": 0}
         graph.invoke(start, config, durability="sync")
+    status = runtime.store.get_run(runtime.run.id).status
+    if status != "finished":
+        raise RunStalled(runtime.run.id, status)
 
 
 @contextmanager

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Protocol
 
 from agent.errors import RunInterrupted
-from agent.events import JudgeReady, OnEvent, silent
+from agent.events import Confirmed, Confirming, JudgeReady, OnEvent, silent
 from agent.proposers.base import Context, Judged, Proposer
+from agent.search.fitness import is_correct
 from agent.search.view import SearchGraph
 from agent.settings import RunSettings
 from evaluators.candidate import Candidate
@@ -29,7 +30,12 @@ class Judge(Protocol):
 
     @property
     def baselines(self) -> Mapping[str, float]:
-        """Baseline name → milliseconds per call."""
+        """Baseline name → milliseconds per call, of those measured by this judge."""
+        ...
+
+    @property
+    def baselines_note(self) -> str:
+        """Why a baseline was left out, if one was."""
         ...
 
     def evaluate(self, candidate: Candidate) -> Evaluation:
@@ -131,8 +137,25 @@ class Runtime:
         self.clock.judging += time.perf_counter() - begin
         if not self._told and (self.judge.baselines or not self.run.target.present):
             self._told = True
-            self.on_event(JudgeReady(self.run.id, dict(self.judge.baselines), time.perf_counter() - begin))
+            seconds = time.perf_counter() - begin
+            self.on_event(JudgeReady(self.run.id, dict(self.judge.baselines), seconds, self.judge.baselines_note))
         return verdict
+
+    def confirm(self, node: Judged) -> Evaluation:
+        """The verdict on a candidate from fresh processes, recorded; taken at most once."""
+        found = self.store.evaluation(node.candidate.id, "confirm")
+        if found is not None:
+            return found
+        self.check_stop()
+        self.on_event(Confirming(self.run.id, node.candidate.id))
+        begin = time.perf_counter()
+        fresh = replace(self.judge.confirm(node.candidate), candidate_id=node.candidate.id)
+        self.clock.judging += time.perf_counter() - begin
+        if not is_correct(fresh):
+            self.check_stop()  # Ctrl-C reaches the judge's workers too
+        found = self.store.add_evaluation(self.run.id, fresh, "confirm")
+        self.on_event(Confirmed(self.run.id, node.candidate.id, found))
+        return found
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -151,7 +151,8 @@ def reflect(runtime: Runtime, number: int) -> RunState:
     if following is None:
         costs = store.costs(run.id)
         tokens = sum(c.prompt_tokens + c.completion_tokens for c in costs)
-        reason = ended(graph, runtime.settings, _spent(runtime), tokens, sum(c.dollars or 0.0 for c in costs))
+        dollars = sum(c.dollars or 0.0 for c in costs)
+        reason = ended(graph, runtime.settings, _spent(runtime), tokens, dollars, confirm=runtime.confirm)
         if not reason:
             wanted = plan(graph, runtime.settings, run.id, number + 1, runtime.independent)
             following = store.add_step(wanted) if wanted else None

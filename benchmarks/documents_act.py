@@ -52,6 +52,10 @@ class Shared:
         return self.judge.baselines
 
     @property
+    def baselines_note(self) -> str:
+        return self.judge.baselines_note
+
+    @property
     def environment(self) -> Any:
         return self.judge.environment
 

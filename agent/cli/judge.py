@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.cli.exits import NONE_CORRECT
+from agent.figures import interval
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,7 +84,7 @@ def _table(verdict: Evaluation) -> Table:
         table.add_row("kernel", f"{t.candidate_ms:.4g} ms")
         table.add_row(
             "speed-up",
-            f"[bold]{t.ratio:.2f}×[/] over {t.baseline} (95% interval {t.low:.2f} to {t.high:.2f}, {len(t.samples)} pairs)",
+            f"[bold]{t.ratio:.2f}×[/] over {t.baseline} (95% interval {interval(t.low, t.high)}, {len(t.samples)} pairs)",
         )
     if verdict.roofline and verdict.roofline.fraction is not None:
         table.add_row("roofline", f"{100 * verdict.roofline.fraction:.0f}% of the {verdict.roofline.limit} bound")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from agent import events
+from agent.figures import interval
 from agent.report.data import compiled
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Live:
                     if times
                     else "[yellow]the target is not here: candidates are checked and compiled, nothing is timed[/]"
                 )
+                if event.note:
+                    self.say(f"[dim]{escape(event.note)}[/]")
             case events.StepStarted():
                 self.say(
                     f"[dim]step {event.step} {event.phase}: {escape(event.why)} ({len(event.passages)} passages)[/]"
@@ -145,7 +148,7 @@ def _figures(evaluation: Evaluation) -> str:
     t = evaluation.timing
     if t is None:
         return compiled(evaluation)[:60] if evaluation.status == "checked" else ""
-    return f"{t.candidate_ms:>9.4g} ms {t.ratio:>6.2f}× ({t.low:.2f}–{t.high:.2f})"
+    return f"{t.candidate_ms:>9.4g} ms {t.ratio:>6.2f}× ({interval(t.low, t.high, '–')})"
 
 
 def _tries(candidate: Candidate) -> str:

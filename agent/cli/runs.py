@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent import figures
+
 if TYPE_CHECKING:
     from knowledge.runs.store import RunStore
 
@@ -67,7 +69,7 @@ def list_runs(
         )
     for r in found:
         ratio = f"{r.ratio:.2f}×" if r.ratio else f"({r.fitness:.2f}×)" if r.fitness else ""
-        interval = f"{r.low:.2f}–{r.high:.2f}" if r.low and r.high else ""
+        interval = figures.interval(r.low, r.high, "–") if r.low and r.high else ""
         use = {"kernel": "kernel", "baseline": "PyTorch"}.get(r.recommendation or "", "")
         started = r.created[:16].replace("T", " ")
         table.add_row(

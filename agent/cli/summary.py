@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.figures import interval
 from agent.report.data import Node, RunReport, compiled
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def result_table(report: RunReport, folder: Path | None) -> Table:
                 table.add_row(f"PyTorch {name}", f"{t.baselines[name]:.4g} ms")
         table.add_row("kernel", f"{t.candidate_ms:.4g} ms")
         source = "re-run in a fresh process" if t.fresh_process else "measured while searching"
-        interval = f"95% interval {t.low:.2f} to {t.high:.2f}, {source}"
-        table.add_row("speed-up", f"[bold]{t.ratio:.2f}×[/] over {t.baseline} ({interval})")
+        spread = f"95% interval {interval(t.low, t.high)}, {len(t.samples)} pairs, {source}"
+        table.add_row("speed-up", f"[bold]{t.ratio:.2f}×[/] over {t.baseline} ({spread})")
     if verdict and verdict.accuracy:
         a = verdict.accuracy
         table.add_row("accuracy", f"error {a.error:.2e} against float64; PyTorch's own {a.reference_error:.2e}")
@@ -115,7 +116,7 @@ def _figures(node: Node) -> tuple[str, str, str]:
     if e is None or e.timing is None:
         return "", "", ""
     t = e.timing
-    return f"{t.candidate_ms:.4g}", f"{t.ratio:.2f}×", f"{t.low:.2f}–{t.high:.2f}"
+    return f"{t.candidate_ms:.4g}", f"{t.ratio:.2f}×", interval(t.low, t.high, "–")
 
 
 def _counts(report: RunReport) -> str:

@@ -10,6 +10,7 @@ from os.path import relpath
 from pathlib import Path
 from typing import Any
 
+from agent.figures import interval
 from agent.report.data import RunReport
 from agent.report.page import environment, markup, plain, style
 from agent.report.timing_charts import Bar, speedups
@@ -122,7 +123,7 @@ def shown(row: BatchRow) -> dict[str, str]:
         "compile": ms(row.compile_ms),
         "kernel": ms(row.kernel_ms),
         "ratio": "" if row.ratio is None else f"{row.ratio:.2f}×",
-        "interval": "" if row.low is None or row.high is None else f"{row.low:.2f}–{row.high:.2f}",
+        "interval": "" if row.low is None or row.high is None else interval(row.low, row.high, "–"),
         "roofline": "" if row.roofline is None else f"{100 * row.roofline:.0f}%",
         "use": {"kernel": "kernel", "baseline": "PyTorch", "untimed": "not timed", "none": "PyTorch"}[
             row.recommendation

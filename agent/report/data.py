@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from agent.figures import interval
+from agent.search.fitness import wins
 from evaluators.candidate import Candidate
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.verdict import Evaluation
+
+_WIDE = 1.5
+"""Quotient of an interval's borders from which on other work on the machine is the likely cause."""
 
 Recommendation = Literal["kernel", "baseline", "untimed", "none"]
 
@@ -79,7 +84,7 @@ class RunReport:
             return "none"
         if verdict.status == "checked":
             return "untimed"
-        gain = self.confirmation and verdict.status == "correct" and verdict.timing and verdict.timing.low > 1.0
+        gain = self.confirmation is not None and wins(self.confirmation)
         return "kernel" if gain and self.recorded != "baseline" else "baseline"
 
     @property
@@ -88,19 +93,38 @@ class RunReport:
         verdict = self.verdict
         kind = self.recommendation
         if kind == "none":
-            return f"No correct kernel in {len(self.nodes)} candidates; keep PyTorch."
+            count = len(self.nodes)
+            return f"No correct kernel in {count} candidate{'s' * (count != 1)}; keep PyTorch.{self._last_failure}"
         if kind == "untimed":
             checked = "was checked numerically and compiles" if verdict and verdict.accuracy else "compiles, unchecked,"
             return f"A kernel {checked} for {self.target}; nothing was timed, because that device is not here."
         if verdict is None or verdict.timing is None:
             return "The best candidate was not confirmed; keep PyTorch."
         t = verdict.timing
-        gain = f"{t.ratio:.2f}× over {t.baseline} (95% interval {t.low:.2f} to {t.high:.2f})"
+        gain = f"{t.ratio:.2f}× over {t.baseline} (95% interval {interval(t.low, t.high)})"
         if kind == "kernel":
             return f"Use the kernel: {gain}."
         if not self.confirmation:
             return f"Best so far {gain}, not yet confirmed in a fresh process."
-        return f"Keep PyTorch: the best correct kernel reached {gain}, which is not a gain."
+        if t.low > 1.0:
+            why = verdict.message.partition(";")[0] or verdict.status.replace("_", " ")
+            return f"Keep PyTorch: the best candidate reached {gain}, but {why}."
+        if t.high < 1.0:
+            return f"Keep PyTorch: the best correct kernel reached {gain}: it is slower."
+        wide = "; the samples scatter widely, so repeat it on a quiet machine" if t.high > _WIDE * t.low else ""
+        return (
+            f"Keep PyTorch: the best correct kernel reached {gain}, which is not a gain: the interval reaches 1{wide}."
+        )
+
+    @property
+    def _last_failure(self) -> str:
+        """What was wrong with the last judged candidate, to follow a sentence; empty where none was judged."""
+        verdict = next((n.evaluation for n in reversed(self.nodes) if n.evaluation), None)
+        if verdict is None:
+            return " None was judged."
+        what = verdict.status.replace("_", " ")
+        first = verdict.message.strip().partition("\n")[0][:200]
+        return f" The last one: {what}{': ' * bool(first)}{first}"
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, ready for JSON: the raw record of the run."""

@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.figures import interval
 from agent.report.changes import changes, readable
 from agent.report.data import RunReport, compiled
 from agent.report.load import load
@@ -72,6 +73,7 @@ def render(report: RunReport) -> str:
             tiles=_tiles(report),
             speed=markup(speed_per_step(report)) if any(n.ratio for n in report.nodes) else "",
             compiled=compiled,
+            interval=interval,
             tree=markup(tree(report)) if len(report.nodes) > 1 else "",
             timing=timing,
             samples=markup(samples(timing)) if timing else "",
@@ -121,7 +123,7 @@ def _tiles(report: RunReport) -> list[tuple[str, str]]:
     verdict = report.verdict
     if verdict and verdict.timing:
         t = verdict.timing
-        tiles.append((f"{t.ratio:.2f}×", f"over {t.baseline}, 95% {t.low:.2f}–{t.high:.2f}"))
+        tiles.append((f"{t.ratio:.2f}×", f"over {t.baseline}, 95% {interval(t.low, t.high, '–')}"))
         tiles.append((f"{t.candidate_ms:.4g} ms", "kernel"))
         tiles += [(f"{ms:.4g} ms", name) for name, ms in sorted(t.baselines.items())]
     if verdict and verdict.roofline and verdict.roofline.fraction:

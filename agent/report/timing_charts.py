@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.figures import interval
 from agent.report import svg
 from evaluators.verdict import Roofline, Timing
 
@@ -161,7 +162,7 @@ def speedups(bars: Sequence[Bar]) -> str:
         kind = "gain" if bar.low and bar.low > 1 else "correct"
         start, end = sorted((axis(1), axis(bar.value)))
         hover = svg.title(
-            f"{bar.name}: {bar.value:.2f}×" + (f" ({bar.low:.2f} to {bar.high:.2f})" if bar.low and bar.high else "")
+            f"{bar.name}: {bar.value:.2f}×" + (f" ({interval(bar.low, bar.high)})" if bar.low and bar.high else "")
         )
         parts.append(
             svg.element(

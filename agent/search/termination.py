@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from agent.proposers.base import Judged
 from agent.search.fitness import fitness
 from agent.search.view import SearchGraph
 from agent.settings import RunSettings
+from evaluators.verdict import Evaluation
 
 LOST = 3
 """Verdicts in a row lost to infrastructure that end a run."""
+TRUSTED = 1.05
+"""Share of a roofline from which on the bandwidth it assumes must be wrong, so that nothing is concluded from it."""
+
+Confirm = Callable[[Judged], Evaluation]
+"""Judge once more in fresh processes; each candidate at most once per run."""
 
 
-def ended(graph: SearchGraph, settings: RunSettings, seconds: float, tokens: int = 0, dollars: float = 0.0) -> str:
-    """Reason text, or empty while the search goes on. ``seconds`` were spent searching; ``tokens`` and ``dollars`` on models."""
+def ended(
+    graph: SearchGraph,
+    settings: RunSettings,
+    seconds: float,
+    tokens: int = 0,
+    dollars: float = 0.0,
+    *,
+    confirm: Confirm,
+) -> str:
+    """Reason text, or empty while the search goes on. ``seconds`` were spent searching; ``tokens`` and ``dollars`` on models.
+
+    The search's own measurements only nominate a kernel that has reached a goal: the run ends there if ``confirm`` says so too.
+    """
     judged = graph.judged
     best = graph.best()
-    best_fitness = fitness(best.evaluation) if best else 0.0
-    if settings.fitness is not None and best_fitness >= settings.fitness:
-        return f"fitness {best_fitness:.2f} reached the goal of {settings.fitness:g}"
-    share = best.evaluation.roofline.fraction if best and best.evaluation.roofline else None
-    if settings.roofline is not None and share is not None and share >= settings.roofline:
-        return f"the best kernel is at {share:.0%} of the roofline (goal {settings.roofline:.0%})"
+    if best and reached(best.evaluation, settings):
+        reason = reached(confirm(best), settings)
+        if reason:
+            return reason
     if len(judged) >= settings.evaluations:
         return f"budget of {settings.evaluations} evaluations spent"
     if settings.seconds is not None and seconds >= settings.seconds:
@@ -36,4 +54,15 @@ def ended(graph: SearchGraph, settings: RunSettings, seconds: float, tokens: int
     if all(graph.failed(p) for p in settings.proposers):
         last = settings.proposers[-1]
         return f"{' and '.join(settings.proposers)} failed again and again, last: {graph.failures[last][-1]}"
+    return ""
+
+
+def reached(evaluation: Evaluation, settings: RunSettings) -> str:
+    """Which of the goals a verdict reaches, in words; empty where it reaches none."""
+    speed = fitness(evaluation)
+    if settings.fitness is not None and speed >= settings.fitness:
+        return f"fitness {speed:.2f} reached the goal of {settings.fitness:g}"
+    share = evaluation.roofline.fraction if speed and evaluation.roofline else None
+    if settings.roofline is not None and share is not None and settings.roofline <= share <= TRUSTED:
+        return f"the best kernel is at {share:.0%} of the roofline (goal {settings.roofline:.0%})"
     return ""

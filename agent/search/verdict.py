@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from agent.events import Confirmed, Confirming, RunFinished
+from agent.events import RunFinished
+from agent.figures import interval
 from agent.search.fitness import may_win, wins
 from evaluators.verdict import Evaluation
 
@@ -27,15 +27,8 @@ def conclude(runtime: Runtime, reason: str) -> tuple[Recommendation, str | None]
     hopeful = [n for n in timed if may_win(n.evaluation)][:TRIES]
     confirmed: list[Evaluation] = []
     for node in hopeful or timed[:1]:  # with no hope of a gain, the best one still gets an honest figure
-        evaluation = store.evaluation(node.candidate.id, "confirm")
-        if evaluation is None:
-            runtime.check_stop()
-            runtime.on_event(Confirming(run.id, node.candidate.id))
-            fresh = replace(runtime.judge.confirm(node.candidate), candidate_id=node.candidate.id)
-            evaluation = store.add_evaluation(run.id, fresh, "confirm")
-            runtime.on_event(Confirmed(run.id, node.candidate.id, evaluation))
-        confirmed.append(evaluation)
-        if wins(evaluation):
+        confirmed.append(runtime.confirm(node))
+        if wins(confirmed[-1]):
             break
     recommendation: Recommendation = "kernel" if confirmed and wins(confirmed[-1]) else "baseline"
     fallback = [e.candidate_id for e in confirmed] + [n.candidate.id for n in ranked]
@@ -59,7 +52,7 @@ def message(recommendation: str, best: str | None, confirmed: Evaluation | None)
     if recommendation == "kernel" and timing:
         return (
             f"use kernel {best}: {timing.ratio:.2f}x over {timing.baseline} "
-            f"(95% interval {timing.low:.2f} to {timing.high:.2f}, fresh processes)"
+            f"(95% interval {interval(timing.low, timing.high)}, fresh processes)"
         )
     if best is None:
         return "keep the PyTorch baseline: no candidate was correct"
@@ -67,7 +60,10 @@ def message(recommendation: str, best: str | None, confirmed: Evaluation | None)
         return f"keep the PyTorch baseline: nothing was timed on this machine; {best} is the best candidate that passed the checks"
     if timing is None or confirmed.status != "correct":
         return f"keep the PyTorch baseline: {best} did not hold up in fresh processes ({confirmed.status})"
+    if timing.low > 1.0:
+        why = confirmed.message.partition(";")[0]
+        return f"keep the PyTorch baseline: {best} is {timing.ratio:.2f}x of {timing.baseline}, but {why}"
     return (
         f"keep the PyTorch baseline: the best candidate, {best}, is {timing.ratio:.2f}x of {timing.baseline} "
-        f"(95% interval {timing.low:.2f} to {timing.high:.2f}, fresh processes), which is no gain"
+        f"(95% interval {interval(timing.low, timing.high)}, fresh processes), which is no gain"
     )

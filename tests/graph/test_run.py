@@ -11,7 +11,8 @@ import pytest
 from filelock import FileLock
 
 from agent import events
-from agent.errors import RunBusyError, RunInterrupted
+from agent.errors import RunBusyError, RunInterrupted, RunStalled
+from agent.report import load
 from agent.result import RunResult
 from agent.run import optimize, resume
 from agent.settings import RunSettings
@@ -203,6 +204,49 @@ def test_a_given_kernel_is_judged_first_and_improved(world: World) -> None:
     assert result.evaluations[0].candidate_id == "toy-1.0.0"
     assert world.store.candidate("toy-1.0.0").proposer == "given"
     assert world.store.candidate("toy-1.1.0").parents == ("toy-1.0.0",)
+
+
+def test_a_given_kernel_may_take_the_whole_budget(world: World) -> None:
+    """Nothing is left to draw, but the kernel is judged, confirmed and the run ends."""
+    result = world.run(evaluations=1, start_from="# x = 2.9", start_language="cpp")
+    assert [e.candidate_id for e in result.evaluations] == ["toy-1.0.0"]
+    assert (result.recommendation, result.reason) == ("kernel", "budget of 1 evaluations spent")
+    assert world.store.get_run("toy-1").status == "finished"
+    assert world.store.proposals("toy-1") == []
+
+
+def test_a_given_kernel_that_is_refused_ends_a_budget_of_one_with_its_reason(world: World) -> None:
+    world.judge.status = "source_rejected"
+    result = world.run(evaluations=1, start_from="# x = 2.9", start_language="cpp")
+    assert world.store.get_run("toy-1").status == "finished"
+    assert result.best is None
+    assert "source rejected: source_rejected here" in load("toy-1", world.store).sentence
+
+
+def test_a_state_machine_that_halts_is_an_error_and_can_be_resumed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever lets it run dry must not leave a run that is "running" for ever."""
+    with monkeypatch.context() as patch:
+        patch.setattr("agent.steps.terminate", lambda runtime, reason: {"ended": reason})
+        with pytest.raises(RunStalled, match="kernelevolve resume toy-1"):
+            world.run(evaluations=2)
+    assert world.store.get_run("toy-1").status == "failed"
+    assert world.resume().reason == "budget of 2 evaluations spent"
+
+
+def test_a_goal_is_confirmed_before_the_search_ends_there(world: World) -> None:
+    """Luck while searching reaches the goal at once; only a kernel that reaches it in fresh processes ends the run."""
+    world.judge.luck = 5.0
+    result = world.run(evaluations=40, stagnation=None, drafts=1, fitness=1.97)
+    *missed, last = (world.store.evaluation(i, "confirm") for i in world.judge.confirmed)
+    assert last is not None
+    assert result.reason == f"fitness {last.fitness:.2f} reached the goal of 1.97"
+    assert last.fitness >= 1.97
+    assert missed
+    assert all(e is not None and e.fitness < 1.97 for e in missed)
+    assert len(world.judge.confirmed) == len(set(world.judge.confirmed))
+    assert result.confirmed == last
 
 
 def test_infrastructure_trouble_is_retried_and_ends_the_run_when_it_stays(world: World) -> None:

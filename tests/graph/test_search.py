@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import SettingsError
+from agent.proposers.base import Judged
 from agent.search.fitness import rank
 from agent.search.ids import candidate_id, new_run_id, seed_of
 from agent.search.memory import MEMORIES, partner
@@ -21,12 +23,18 @@ from agent.search.termination import ended
 from agent.search.view import SearchGraph
 from agent.settings import RunSettings
 from evaluators.candidate import Candidate
-from evaluators.verdict import Roofline
+from evaluators.verdict import Evaluation, Roofline
 from knowledge.runs.records import Proposal, Share, Step
 from knowledge.runs.store import RunStore
 from tests.graph.toy import SPEC, TARGET, evaluation
 
 SETTINGS = RunSettings()
+NEAR = Roofline(1, 1, 1.0, "memory", 0.97, 1.0, 1.0)
+
+
+def agrees(node: Judged) -> Evaluation:
+    """A fresh measurement that comes out as the first one did."""
+    return node.evaluation
 
 
 class Grown:
@@ -141,7 +149,7 @@ def test_a_failed_proposal_is_no_proof_that_there_is_nothing_new(grown: Grown) -
     assert grown.next() == ("improve", (best,))
     grown.dry("improve", best, error="TimeoutError: endpoint")
     grown.dry("improve", best, error="TimeoutError: endpoint")
-    assert "TimeoutError: endpoint" in ended(grown.graph, SETTINGS, 0.0)
+    assert "TimeoutError: endpoint" in ended(grown.graph, SETTINGS, 0.0, confirm=agrees)
 
 
 def test_clean_memory_only_drafts(grown: Grown) -> None:
@@ -151,9 +159,8 @@ def test_clean_memory_only_drafts(grown: Grown) -> None:
 
 
 def test_each_end_has_its_reason(grown: Grown) -> None:
-    near = Roofline(1, 1, 1.0, "memory", 0.97, 1.0, 1.0)
-    assert ended(grown.graph, SETTINGS, 0.0) == ""
-    grown.add(1.5, roofline=near)
+    assert ended(grown.graph, SETTINGS, 0.0, confirm=agrees) == ""
+    grown.add(1.5, roofline=NEAR)
     grown.add(1.4)
     grown.add(1.3)
     cases = {
@@ -166,11 +173,45 @@ def test_each_end_has_its_reason(grown: Grown) -> None:
         "97% of the roofline": RunSettings(),
     }
     for reason, settings in cases.items():
-        assert reason in ended(grown.graph, settings, 6.0, tokens=10, dollars=0.5)
-    assert ended(grown.graph, RunSettings(roofline=None), 6.0, 10, 0.5) == ""
+        assert reason in ended(grown.graph, settings, 6.0, tokens=10, dollars=0.5, confirm=agrees)
+    assert ended(grown.graph, RunSettings(roofline=None), 6.0, 10, 0.5, confirm=agrees) == ""
     for _ in range(3):
         grown.add(0, status="infrastructure")
-    assert "the judge could not work 3 times" in ended(grown.graph, RunSettings(roofline=None), 0.0)
+    assert "the judge could not work 3 times" in ended(grown.graph, RunSettings(roofline=None), 0.0, confirm=agrees)
+
+
+def test_a_goal_is_reached_only_where_a_fresh_measurement_agrees(grown: Grown) -> None:
+    """A first measurement at 99% of the roofline, or at the wanted speedup, may be luck."""
+    asked: list[str] = []
+
+    def confirms(speed: float, share: float) -> Callable[[Judged], Evaluation]:
+        def confirm(node: Judged) -> Evaluation:
+            asked.append(node.candidate.id)
+            return evaluation(node.candidate.id, speed, roofline=replace(NEAR, fraction=share))
+
+        return confirm
+
+    lucky = grown.add(2.0, roofline=replace(NEAR, fraction=0.99))
+    settings = RunSettings(fitness=2.0)
+    assert ended(grown.graph, settings, 0.0, confirm=confirms(1.01, 0.27)) == ""
+    assert "at 96% of the roofline" in ended(grown.graph, settings, 0.0, confirm=confirms(1.9, 0.96))
+    assert "fitness 2.10" in ended(grown.graph, settings, 0.0, confirm=confirms(2.1, 0.5))
+    assert asked == [lucky] * 3
+
+
+def test_more_than_the_roofline_ends_no_search(grown: Grown) -> None:
+    """It says that the bandwidth was measured too low, not that the kernel is as fast as can be."""
+    grown.add(1.5, roofline=replace(NEAR, fraction=1.4))
+    assert ended(grown.graph, SETTINGS, 0.0, confirm=agrees) == ""
+
+
+def test_a_search_far_from_its_goals_confirms_nothing(grown: Grown) -> None:
+    grown.add(1.5, roofline=replace(NEAR, fraction=0.5))
+
+    def never(node: Judged) -> Evaluation:
+        raise AssertionError(node)
+
+    assert ended(grown.graph, SETTINGS, 0.0, confirm=never) == ""
 
 
 def test_where_nothing_is_timed_fewer_spilled_registers_rank_higher() -> None:

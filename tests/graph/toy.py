@@ -84,6 +84,7 @@ class ToyJudge:
     luck: float = 0.0
     status: Status | None = None
     baselines: Mapping[str, float] = field(default_factory=lambda: {"eager": 1.0})
+    baselines_note: str = ""
     judged: list[str] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
 

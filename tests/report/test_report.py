@@ -121,6 +121,30 @@ def test_only_a_confirmed_interval_above_one_is_recommended(tmp_path: Path) -> N
     assert outcomes == {"gain": "kernel", "tie": "baseline", "loss": "baseline", "pending": "baseline"}
 
 
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "fitness", "words"),
+    [
+        (1.36, 1.0006, 1.98, 1.36, "Use the kernel: 1.36× over eager (95% interval 1.001 to 1.98)."),
+        (1.01, 0.5, 2.9, 1.01, "the interval reaches 1; the samples scatter widely"),
+        (1.01, 0.98, 1.04, 1.01, "which is not a gain: the interval reaches 1."),
+        (0.28, 0.25, 0.3, 0.28, "it is slower."),
+        (1.5, 1.4, 1.6, 0.0, "but it does not count."),
+    ],
+)
+def test_the_sentence_agrees_with_its_figures(
+    report: RunReport, ratio: float, low: float, high: float, fitness: float, words: str
+) -> None:
+    """A border just above 1 is not printed as 1.00 beside a recommendation; what is not recommended says why."""
+    found = report.confirmation
+    assert found is not None
+    assert found.timing is not None
+    timing = replace(found.timing, ratio=ratio, low=low, high=high, baseline="eager")
+    message = "it does not count; more" if fitness == 0 else ""
+    shown = replace(report, recorded=None, confirmation=replace(found, timing=timing, fitness=fitness, message=message))
+    assert words in shown.sentence
+    assert (shown.recommendation == "kernel") == shown.sentence.startswith("Use the kernel")
+
+
 def test_the_headline_is_the_fresh_measurement_not_the_lucky_one(report: RunReport) -> None:
     assert report.best is not None
     assert report.best.ratio == 2.44

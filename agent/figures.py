@@ -1,0 +1,16 @@
+"""How figures are written wherever people read them."""
+
+from __future__ import annotations
+
+
+def border(value: float) -> str:
+    """A border of a speed-up's interval: two decimals, and more where these would hide on which side of 1 it lies."""
+    digits = 2
+    while value != 1 and digits < 6 and float(f"{value:.{digits}f}") == 1:
+        digits += 1
+    return f"{value:.{digits}f}"
+
+
+def interval(low: float, high: float, between: str = " to ") -> str:
+    """Both borders."""
+    return f"{border(low)}{between}{border(high)}"
