@@ -17,11 +17,15 @@ def roofline(work: Work, target: Target, measured_ms: float | None = None) -> Ro
     """Bound of ``work`` (compulsory bytes, operations, how many of them in matrix products) on ``target``.
 
     ``bound_ms`` = max(bytes / bandwidth, vector operations / vector rate + product operations / matrix rate), in milliseconds;
-    ``fraction`` = bound / measured. The matrix rate of float32 is what split half-precision products could reach, where that is more.
+    ``fraction`` = bound / measured. The matrix rate of float32 is what split half-precision products could reach, where that is more;
+    convolutions of float32 may run in TF32, at its rate where that is more.
     """
     memory_ms = work.bytes / (target.memory_bandwidth_gbs * 1e9) * 1e3
     vector, matrix = vector_rate(target, work.dtype), matrix_rate(target, work.dtype)
-    compute_ms = ((work.operations - work.matmul) / (vector * 1e12) + work.matmul / (matrix * 1e12)) * 1e3
+    folded = max(matrix, target.peak_tflops.get("tensor_float32", 0.0)) if work.dtype == "float32" else matrix
+    seconds = (work.operations - work.matmul) / (vector * 1e12)
+    seconds += (work.matmul - work.convolution) / (matrix * 1e12) + work.convolution / (folded * 1e12)
+    compute_ms = seconds * 1e3
     bound = max(memory_ms, compute_ms)
     return Roofline(
         bytes=work.bytes,
@@ -30,7 +34,7 @@ def roofline(work: Work, target: Target, measured_ms: float | None = None) -> Ro
         limit="memory" if memory_ms >= compute_ms else "compute",
         fraction=bound / measured_ms if measured_ms else None,
         bandwidth_gbs=target.memory_bandwidth_gbs,
-        rate_tflops=matrix if 2 * work.matmul > work.operations else vector,
+        rate_tflops=vector if 2 * work.matmul <= work.operations else folded if work.convolution else matrix,
     )
 
 

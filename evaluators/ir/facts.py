@@ -7,6 +7,7 @@ from math import prod
 
 from evaluators.ir.expr import BINARY, UNARY, Expr, axes_of, walk
 from evaluators.ir.kernel import Axis, Buffer, Kernel, LibraryCall, Program
+from evaluators.ir.library import library_operations
 from evaluators.ir.pattern import classify, contraction_operands
 
 ITEM_BYTES = {
@@ -18,16 +19,18 @@ ITEM_BYTES = {
 @dataclass(frozen=True)
 class Work:
     """``bytes``: compulsory traffic (inputs read once, outputs written once; a gathered table counts the rows it is asked
-    for, at most its size). ``operations`` per dtype of arithmetic: multiply and add count one each; ``matmul`` of them in products."""
+    for, at most its size). ``operations`` per dtype of arithmetic: multiply and add count one each; ``matmul`` of them in products,
+    and ``convolution`` of these in convolutions, which PyTorch's defaults compute in TF32 on GPUs that have it."""
 
     bytes: int
     operations: int
     matmul: int
     dtype: str
+    convolution: int = 0
 
 
 def work(program: Program) -> Work:
-    """Bytes and operations of the whole program; intermediates between kernels are not compulsory and count nothing."""
+    """Bytes and operations of the whole program, what is left to PyTorch included; intermediates are not compulsory and count nothing."""
     total = 0
     for b in program.buffers.values():
         if b.role in ("input", "param", "constant"):
@@ -39,8 +42,15 @@ def work(program: Program) -> Work:
         ops, mm = kernel_operations(k)
         operations += ops
         matmul += mm
+    convolution = 0
+    for call in program.steps:
+        if isinstance(call, LibraryCall):
+            ops = library_operations(call, program.buffers)
+            operations += ops
+            matmul += ops
+            convolution += ops if "convolution" in call.target else 0
     floats = [b.dtype for b in program.buffers.values() if b.role == "input" and "float" in b.dtype]
-    return Work(total, operations, matmul, floats[0] if floats else "float32")
+    return Work(total, operations, matmul, floats[0] if floats else "float32", convolution)
 
 
 def _read_bytes(program: Program, buffer: Buffer) -> int:

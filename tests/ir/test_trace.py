@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from evaluators.errors import TraceError
+from evaluators.ir.facts import work
 from evaluators.ir.interpret import interpret
 from evaluators.ir.kernel import LibraryCall, Program
 from evaluators.ir.pattern import classify
@@ -143,6 +144,25 @@ def test_convolution_is_listed_as_library_work() -> None:
     assert [s.target for s in program_of(fn, inputs).steps if isinstance(s, LibraryCall)] == [
         "aten::convolution.default"
     ]
+
+
+@pytest.mark.parametrize(
+    ("fn", "inputs", "operations", "convolution"),
+    [
+        (lambda x, w: F.relu(F.conv2d(x, w, padding=1)), [(2, 4, 8, 8), (6, 4, 3, 3)], 2 * 2 * 6 * 64 * 4 * 9, True),
+        (lambda x, w: F.conv2d(x, w, groups=2, stride=2), [(2, 4, 8, 8), (6, 2, 2, 2)], 2 * 2 * 6 * 16 * 2 * 4, True),
+        (F.conv_transpose1d, [(2, 4, 8), (4, 3, 3)], 2 * 2 * 8 * 4 * 3 * 3, True),
+        (lambda x: torch.sort(x).values, [(8, 8)], 0, False),
+    ],
+)
+def test_what_is_left_to_pytorch_is_counted_as_work(
+    fn: Callable[..., Any], inputs: list[tuple[int, ...]], operations: int, convolution: bool
+) -> None:
+    """Without it a convolution would look memory bound, at a bound no kernel can come near."""
+    found = work(program_of(fn, [randn(*s) for s in inputs]))
+    assert found.matmul == operations
+    assert found.convolution == (operations if convolution else 0)
+    assert found.operations >= operations
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -133,6 +134,9 @@ def test_roofline_by_hand() -> None:
     assert compute.bound_ms == pytest.approx(2000 / 990)
     split = roofline(Work(1000, 10**12, 10**12, "float32"), GPU)
     assert split.rate_tflops == pytest.approx(330.0)  # three half-precision products make one float32 product
+    fast = replace(GPU, peak_tflops={**GPU.peak_tflops, "tensor_float32": 495.0})
+    folded = roofline(Work(1000, 10**12, 10**12, "float32", convolution=10**12), fast)
+    assert folded.bound_ms == pytest.approx(1000 / 495)
 
 
 @pytest.mark.parametrize(
