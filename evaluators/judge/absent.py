@@ -13,10 +13,11 @@ from typing import Any
 
 from evaluators.candidate import Candidate
 from evaluators.errors import JudgeError, SpecError
-from evaluators.judge.processes import Failed, Server, Worker, environment
+from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
+from evaluators.judge.workers import Worker
 from evaluators.languages.base import Build
 from evaluators.spec.inputs import make_inputs, resolve_dims
 from evaluators.spec.kernel_spec import KernelSpec
@@ -93,13 +94,13 @@ def evaluate_absent(
         base = replace(base, resources={**base.resources, "kernels": kernels})
         if not kernels:
             return replace(base, status="source_rejected", message="forward launches no Triton kernel")
-        over = [k for k in kernels if k["shared_bytes"] > target.shared_memory_bytes > 0]
+        over = [k for k in kernels if (k.get("shared_bytes") or 0) > target.shared_memory_bytes > 0]
         if over:
             need, have = over[0]["shared_bytes"], target.shared_memory_bytes
             return replace(
                 base,
                 status="compile_error",
-                message=f"kernel {over[0]['name']} needs {need} bytes of shared memory; {target.name} has {have}",
+                message=f"kernel {over[0].get('name')} needs {need} bytes of shared memory; {target.name} has {have}",
             )
         with phase(phases, "correctness"):
             accuracy, how, isolation = numerics(absent, build)
@@ -140,8 +141,8 @@ def compile_for(absent: Absent, build: Build) -> list[dict[str, Any]]:
         ) from None
     finally:
         worker.close()
-    kernels = reply.get("kernels")
-    return kernels if isinstance(kernels, list) else []
+    kernels: list[dict[str, Any]] = reply["kernels"]
+    return kernels
 
 
 def numerics(absent: Absent, build: Build) -> tuple[Accuracy | None, str, str]:

@@ -24,10 +24,12 @@ class Closed(Exception):
 
 
 class Channel:
-    """One end of a socket pair."""
+    """One end of a socket pair. Towards a hostile end ``limit`` bounds its messages (bytes), and descriptors are refused."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, limit: int = LIMIT, descriptors: bool = True) -> None:
         self.sock = sock
+        self.limit = limit
+        self.descriptors = descriptors
         self.pending = bytearray()
         self.fds: list[int] = []
 
@@ -77,6 +79,10 @@ class Channel:
                 found = array.array("i")
                 found.frombytes(payload[: len(payload) - len(payload) % found.itemsize])
                 self.fds += found.tolist()
+        if self.fds and not self.descriptors:
+            for fd in self.take_fds():  # they would pile up: nothing on this side asks for any
+                os.close(fd)
+            raise Closed("descriptors that nobody asked for")
         if not data:
             raise Closed("end of stream")
         self.pending += data
@@ -86,7 +92,7 @@ class Channel:
         if len(self.pending) < 4:
             return None
         (size,) = struct.unpack_from("<I", self.pending)
-        if size > LIMIT:
+        if size > self.limit:
             raise Closed(f"message of {size} bytes")
         if len(self.pending) < 4 + size:
             return None
@@ -94,7 +100,7 @@ class Channel:
         del self.pending[: 4 + size]
         try:
             message = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Closed("not a message") from None
         if not isinstance(message, dict):
             raise Closed("not a message")
@@ -105,6 +111,10 @@ class Channel:
         found, self.fds = self.fds, []
         return found
 
+    def idle(self) -> bool:
+        """Whether nothing has arrived: between requests, anything from the other end is a message nobody asked for."""
+        return not self.pending and not select.select([self.sock], [], [], 0)[0]
+
     def close(self) -> None:
         """Close the socket and any descriptor nobody took."""
         for fd in self.take_fds():
@@ -112,7 +122,7 @@ class Channel:
         self.sock.close()
 
 
-def pair() -> tuple[Channel, Channel]:
-    """Two connected channels."""
+def pair(limit: int = LIMIT, descriptors: bool = True) -> tuple[Channel, Channel]:
+    """Two connected channels; ``limit`` and ``descriptors`` are what the first accepts."""
     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    return Channel(a), Channel(b)
+    return Channel(a, limit, descriptors), Channel(b)

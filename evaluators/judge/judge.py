@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import traceback
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -19,11 +20,13 @@ from evaluators.home import home
 from evaluators.ir.kernel import Program
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.diagnose import diagnose
-from evaluators.judge.processes import Failed, Server, Worker, environment
+from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
+from evaluators.judge.replies import clean
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.transport import usable_ipc
+from evaluators.judge.workers import Worker
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from evaluators.verdict import Evaluation, Roofline, Timing
@@ -93,9 +96,25 @@ class Judge:
             self.folder = self.triton_seed = None
 
     def evaluate(self, candidate: Candidate, timed: bool = True, whole: bool = False) -> Evaluation:
-        """Judge one candidate; with ``whole``, time it beside every baseline. Never raises for what the candidate does."""
+        """Judge one candidate; with ``whole``, time it beside every baseline.
+
+        Never raises for what the candidate does: the last resort is a verdict of ``infrastructure``.
+        """
         phases: dict[str, float] = {}
         base = Evaluation(candidate.id, self.target.name, "infrastructure", 0.0)
+        try:
+            return self._evaluate(candidate, base, timed, phases, whole)
+        except Exception as error:
+            # Nothing foreseen raises here. A verdict is recorded and the run goes on, with every process fresh.
+            self.close()
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{os.path.basename(place.filename)}:{place.lineno}"
+            reason = f"the judge failed unexpectedly: {type(error).__name__} at {where}: {str(error)[:300]}"
+            return self._close(replace(base, message=reason), phases)
+
+    def _evaluate(
+        self, candidate: Candidate, base: Evaluation, timed: bool, phases: dict[str, float], whole: bool
+    ) -> Evaluation:
         try:
             with phase(phases, "check"):
                 language = languages.get(candidate.language)
@@ -179,6 +198,7 @@ class Judge:
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
         return replace(
             found,
+            message=clean(found.message, 8000),  # it may quote the candidate or a compiler
             phases={k: round(v, 3) for k, v in phases.items()},
             environment=self.environment,
             diagnosis=diagnose(found.status, self.target, found.timing, found.roofline, found.resources),
@@ -208,7 +228,10 @@ class Judge:
         return roofline(work(program), self.target, measured.candidate_ms if measured else None), ""
 
     def _start(self, phases: dict[str, float]) -> None:
-        """Start what is not running: the zygote, the reference."""
+        """Start what is not running: the zygote, the reference. Where one has died since, both are started afresh."""
+        servers = (self.zygote, self.reference.server if self.reference else None)
+        if any(s is not None and not s.alive for s in servers):
+            self.close()
         if self.zygote is None:
             with phase(phases, "start"):
                 self.folder = tempfile.TemporaryDirectory(prefix="zygote-")

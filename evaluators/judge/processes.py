@@ -1,15 +1,12 @@
-"""The judge's processes: starting them, talking to them within a time limit, noticing their death, ending them."""
+"""The judge's own long-lived processes, the oracle and the zygotes: starting them, talking to them within a time limit, ending them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +14,7 @@ from typing import Any
 
 from evaluators.errors import JudgeError
 from evaluators.judge.channel import Closed, pair
-from evaluators.judge.isolation import descendants, own_bytes, resident_bytes
 
-OUTPUT_LIMIT = 1 << 20
-_POLL_S = 0.25
 _START_S = 120.0
 _KEPT = (
     "PATH",
@@ -131,8 +125,14 @@ class Server:
         os.kill(self.pid, signal.SIGSTOP)
 
     def go(self) -> None:
-        """Let a stopped process run."""
-        os.kill(self.pid, signal.SIGCONT)
+        """Let a stopped process run, whoever stopped it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.process.poll() is None
 
     def close(self) -> None:
         """End the process and its group."""
@@ -147,167 +147,3 @@ class Server:
                 os.killpg(self.pid, signal.SIGKILL)
             self.process.wait()
         self.log.close()
-
-
-class Worker:
-    """A candidate's process, forked from a zygote. Ends with :meth:`close`, whatever state it is in."""
-
-    def __init__(
-        self, zygote: Server, limits: dict[str, Any], env: dict[str, str], triton_seed: str | None = None
-    ) -> None:
-        self.zygote = zygote
-        self.limits = limits
-        self.folder = tempfile.mkdtemp(prefix="candidate-")
-        os.chmod(self.folder, 0o700)
-        if triton_seed is not None:
-            shutil.copytree(triton_seed, f"{self.folder}/triton")
-        self.channel, theirs = pair()
-        self.output, output_end = os.pipe()
-        os.set_blocking(self.output, False)
-        self.printed = 0
-        self.head = bytearray()
-        self.stopped = False
-        message = {
-            "op": "fork",
-            "folder": self.folder,
-            "limits": limits,
-            "environment": {
-                "TMPDIR": self.folder,
-                "HOME": self.folder,
-                "TRITON_CACHE_DIR": f"{self.folder}/triton",
-                **env,
-            },
-        }
-        try:
-            zygote.channel.send(message, [theirs.fileno(), output_end])
-        except Closed:
-            raise JudgeError(f"the zygote died: {zygote.tail()}") from None
-        theirs.sock.close()
-        os.close(output_end)
-        self.pid: int = zygote.wait_for("started", 30.0)["pid"]
-
-    def ask(self, message: dict[str, Any], timeout: float, fds: Sequence[int] = ()) -> dict[str, Any]:
-        """Send a request and wait. Raises :class:`Failed` for the candidate's failures: error replies, death, time, memory."""
-        try:
-            self.channel.send(message, fds)
-        except Closed:
-            raise self._death() from None
-        deadline = time.monotonic() + timeout
-        checked = time.monotonic()
-        while True:
-            try:
-                reply = self.channel.take()
-            except Closed:
-                raise Failed("tampering", "the worker sent something that is no message") from None
-            if reply is not None:
-                if "refused" in reply:
-                    raise Failed(
-                        _status(str(reply["refused"]), str(message["op"])), str(reply.get("message", ""))[:4000]
-                    )
-                return reply
-            now = time.monotonic()
-            if now >= deadline:
-                raise Failed("timeout", f"no answer to {message['op']!r} within {timeout:g} s{self._said()}")
-            waiting: list[Any] = [self.channel, self.zygote.channel, *([self.output] if self.output >= 0 else [])]
-            ready, _, _ = select.select(waiting, [], [], min(_POLL_S, deadline - now))
-            if self.channel in ready:
-                try:
-                    self.channel.read()
-                except Closed:
-                    raise self._death() from None
-            if self.output in ready:
-                self._drain()
-            if self.zygote.channel in ready:
-                self._zygote_news()
-                if self.pid in self.zygote.exits and not select.select([self.channel], [], [], 0)[0]:
-                    raise self._death()
-            if time.monotonic() - checked > _POLL_S:
-                checked = time.monotonic()
-                self._watch()
-
-    def _watch(self) -> None:
-        family = descendants(self.pid)
-        if len(family) > self.limits["processes"]:
-            raise Failed(
-                "crash",
-                f"the candidate started {len(family)} processes; at most {self.limits['processes']} are allowed",
-            )
-        used = resident_bytes(self.pid) + sum(map(own_bytes, family))
-        if used > self.limits["resident_bytes"]:
-            raise Failed(
-                "out_of_memory",
-                f"the candidate uses {used >> 20} MiB; the limit is {self.limits['resident_bytes'] >> 20} MiB",
-            )
-
-    def _zygote_news(self) -> None:
-        try:
-            self.zygote.channel.read()
-            while (message := self.zygote.channel.take()) is not None:
-                self.zygote.note(message)
-        except Closed:
-            raise JudgeError(f"the zygote died: {self.zygote.tail()}") from None
-
-    def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            data = os.read(self.output, 1 << 16)
-            if not data:
-                os.close(self.output)
-                self.output = -1
-            self.printed += len(data)
-            if len(self.head) < OUTPUT_LIMIT:
-                self.head += data[: OUTPUT_LIMIT - len(self.head)]
-
-    def _said(self) -> str:
-        text = self.head[-600:].decode(errors="replace").strip()
-        return f"; last output: {text}" if text else ""
-
-    def _death(self) -> Failed:
-        deadline = time.monotonic() + 1.0
-        while self.pid not in self.zygote.exits and time.monotonic() < deadline:
-            if select.select([self.zygote.channel], [], [], 0.05)[0]:
-                self._zygote_news()
-        if self.output >= 0:
-            self._drain()
-        code = self.zygote.exits.get(self.pid)
-        if code is None:
-            return Failed("crash", "the worker closed its channel" + self._said())
-        if code < 0:
-            name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
-            return Failed("crash", f"the worker was killed by {name}{self._said()}")
-        return Failed("crash", f"the worker exited with code {code} before it answered{self._said()}")
-
-    def pause(self) -> None:
-        """Stop the whole group until :meth:`go`."""
-        self._signal(signal.SIGSTOP)
-        self.stopped = True
-
-    def go(self) -> None:
-        """Let a stopped group run."""
-        if self.stopped:
-            self._signal(signal.SIGCONT)
-            self.stopped = False
-
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
-
-    def close(self) -> None:
-        """Kill the group and everything that escaped from it; remove the private folder."""
-        self._signal(signal.SIGKILL)
-        with contextlib.suppress(Closed, JudgeError):
-            deadline = time.monotonic() + 5.0
-            while self.pid not in self.zygote.exits and time.monotonic() < deadline:
-                if select.select([self.zygote.channel], [], [], 0.05)[0]:
-                    self._zygote_news()
-            self.zygote.channel.send({"op": "sweep"})
-            self.zygote.wait_for("swept", 10.0)
-        self.channel.close()
-        if self.output >= 0:
-            os.close(self.output)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _status(kind: str, op: str) -> str:
-    if kind in ("out_of_memory", "compile_error", "load_error"):
-        return kind
-    return "load_error" if op == "load" else "crash"

@@ -92,10 +92,9 @@ class Reference:
             self.stopped = True
 
     def go(self) -> None:
-        """Wake the oracle."""
-        if self.stopped:
-            self.server.go()
-            self.stopped = False
+        """Wake the oracle, whoever stopped it."""
+        self.server.go()
+        self.stopped = False
 
     def side(self, baseline: str, sets: int) -> Side:
         """The baseline as one side of a paired timing."""

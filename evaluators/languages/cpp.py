@@ -14,16 +14,15 @@ import os
 import platform
 import re
 import shutil
-import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from evaluators.errors import CompileFailed, SourceRejected, ToolMissing
+from evaluators.errors import SourceRejected, ToolMissing
 from evaluators.home import home
+from evaluators.languages import native
 from evaluators.languages.base import Build, Language, Review
-from evaluators.languages.review import parse, review
+from evaluators.languages.review import encodable, parse, review
 from evaluators.target import Target
 
 # -ffast-math would switch the whole process to flush-to-zero, the reference included; these are its parts that stay inside the kernel.
@@ -31,7 +30,6 @@ FLAGS = (
     "-shared -fPIC -std=c++17 -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math "
     "-fassociative-math -fno-signed-zeros -freciprocal-math"
 ).split()
-TIME_LIMIT_S = 60.0
 LIBRARY_VARIABLE = "KERNELEVOLVE_NATIVE"
 
 LOADER = f'''
@@ -108,7 +106,7 @@ def sources(source: str) -> dict[str, str]:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "SOURCES" for t in node.targets):
             try:
                 value = ast.literal_eval(node.value)
-            except (ValueError, TypeError, SyntaxError):
+            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
                 raise SourceRejected(
                     f"line {node.lineno}: SOURCES must be a literal dict of file names and texts"
                 ) from None
@@ -124,6 +122,9 @@ def sources(source: str) -> dict[str, str]:
             raise SourceRejected(f"SOURCES: file name {name!r} must be a plain name ending in .cpp, .h or .hpp")
     if not any(name.endswith(".cpp") for name in found[0]):
         raise SourceRejected("SOURCES holds no .cpp file")
+    for name, text in found[0].items():
+        encodable(text, f"SOURCES: {name}")
+        native.check_includes(name, text, set(found[0]))
     return found[0]
 
 
@@ -139,7 +140,7 @@ def check(source: str) -> Review:
 def build(source: str, target: Target) -> Build:
     """Compile SOURCES into a shared library in the cache.
 
-    Raises :class:`CompileFailed` (first errors with source lines) and :class:`ToolMissing`. ``resources``: ``compile_s``,
+    Raises :class:`evaluators.errors.CompileFailed` (first errors with source lines) and :class:`ToolMissing`. ``resources``: ``compile_s``,
     ``library_bytes``, ``cached``, ``vector_bits`` (widest vector register used).
     """
     files = sources(split_loader(source))
@@ -155,13 +156,13 @@ def build(source: str, target: Target) -> Build:
     begin = time.perf_counter()
     cached = library.exists()
     if not cached:
-        _compile(compiler, files, library)
+        native.compile_library([compiler, *FLAGS], files, library)
     resources: dict[str, Any] = {
         "compile_s": round(time.perf_counter() - begin, 3),
         "library_bytes": library.stat().st_size,
         "cached": cached,
     }
-    width = _vector_bits(library)
+    width = native.vector_bits(library)
     if width:
         resources["vector_bits"] = width
     return Build(source, str(library), resources)
@@ -177,60 +178,6 @@ def cache_folder() -> Path:
 def _identity(compiler: str) -> str:
     """Compiler path and time stamp plus machine: -march=native output is only good for this processor."""
     return f"{compiler} {os.stat(compiler).st_mtime_ns} {platform.node()} {platform.machine()}"
-
-
-def _compile(compiler: str, files: dict[str, str], library: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=library.parent) as name:
-        work = Path(name)
-        for file, text in files.items():
-            (work / file).write_text(text)
-        units = sorted(file for file in files if file.endswith(".cpp"))
-        try:
-            done = subprocess.run(
-                [compiler, *FLAGS, "-fmax-errors=4", *units, "-o", "out.so"],
-                cwd=work, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise CompileFailed(f"g++ took longer than {TIME_LIMIT_S:g} s: unroll or inline less") from None
-        if done.returncode:
-            raise CompileFailed("g++ failed:\n" + trim(done.stderr))
-        (work / "out.so").replace(library)
-
-
-def trim(output: str, errors: int = 3, lines_each: int = 4) -> str:
-    """The first errors of a compiler's output, each with its source excerpt."""
-    lines = output.splitlines()
-    kept: list[str] = []
-    count = 0
-    for number, line in enumerate(lines):
-        if re.search(r"(error|undefined reference|undefined symbol)", line) and not line.startswith(" "):
-            kept += lines[number : number + lines_each]
-            count += 1
-            if count == errors:
-                break
-    return "\n".join(kept or lines[:12])[:3000]
-
-
-def _vector_bits(library: Path) -> int:
-    """Widest vector register the code names (512, 256, 128), 0 where objdump is missing."""
-    tool = shutil.which("objdump")
-    if tool is None:
-        return 0
-    try:
-        text = subprocess.run(
-            [tool, "-d", "--no-show-raw-insn", str(library)], capture_output=True, text=True, timeout=10, check=False
-        ).stdout
-    except subprocess.TimeoutExpired:
-        return 0
-    return (
-        512
-        if "%zmm" in text
-        else 256
-        if "%ymm" in text
-        else 128
-        if re.search(r"\bv?(add|mul|max|min)p[sd]\b", text)
-        else 0
-    )
 
 
 LANGUAGE = Language("cpp", check, build)

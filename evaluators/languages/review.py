@@ -6,10 +6,13 @@ The review is a first filter that gives clear messages early. What a candidate c
 from __future__ import annotations
 
 import ast
+import warnings
 
 from evaluators.errors import SourceRejected
 from evaluators.languages.base import Review
 
+LONGEST = 1 << 20
+"""Characters of source that are read."""
 ALLOWED_IMPORTS = frozenset(
     {"torch", "triton", "numpy", "math", "__future__", "typing", "functools", "itertools", "dataclasses"}
 )
@@ -49,14 +52,30 @@ _PLUMBING = frozenset(
 
 
 def parse(source: str) -> ast.Module:
-    """Parse candidate text; a syntax error becomes :class:`SourceRejected` with the offending line."""
+    """Parse candidate text; a syntax error becomes :class:`SourceRejected` with the offending line, and so does text that no parser
+    here can take: lone surrogates, expressions nested thousands deep, megabytes."""
+    if len(source) > LONGEST:
+        raise SourceRejected(f"the source has {len(source)} characters; at most {LONGEST} are read")
+    encodable(source, "the source")
     try:
-        return ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its style is no concern of the judge's terminal
+            return ast.parse(source)
     except SyntaxError as error:
         shown = (error.text or "").rstrip()
         raise SourceRejected(f"syntax error, line {error.lineno}: {error.msg}\n    {shown}") from None
-    except ValueError as error:
+    except (RecursionError, MemoryError):
+        raise SourceRejected("an expression is nested too deeply to be parsed: split it into statements") from None
+    except (ValueError, OverflowError) as error:
         raise SourceRejected(f"the source cannot be parsed: {error}") from None
+
+
+def encodable(text: str, what: str) -> None:
+    """Raise :class:`SourceRejected` where ``text`` cannot be written to a file as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SourceRejected(f"{what} holds a lone surrogate at character {error.start}: it is no valid text") from None
 
 
 def review(source: str) -> Review:
