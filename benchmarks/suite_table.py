@@ -3,7 +3,8 @@
     kernelevolve batch starter
     python benchmarks/suite_table.py $KERNELEVOLVE_HOME/batches/NAME/batch.json [MORE.json …] [--copy-gbs 4300]
 
-Only confirmed figures are shown: those of the fresh-process re-run. Where PyTorch is recommended the shipped ratio counts as 1. With
+Only confirmed figures are shown: those of the fresh-process re-run. Where PyTorch is recommended, also for want of a correct candidate,
+the shipped ratio counts as 1; runs that failed count nowhere. With
 ``--copy-gbs`` (a measured device-to-device copy) a column gives the share of that bandwidth instead of the target's nominal one.
 """
 
@@ -32,7 +33,8 @@ def main() -> None:
     for row in rows:
         print(_line(row, options.copy_gbs))
     judged = [r for r in rows if r["ratio"] is not None]
-    shipped = [r["ratio"] if r["recommendation"] == "kernel" else 1.0 for r in judged]
+    counted = [r for r in rows if not r.get("error") and r.get("timeable", True)]
+    shipped = [r["ratio"] if r["recommendation"] == "kernel" else 1.0 for r in counted]
     print()
     print(f"{len(judged)} of {len(rows)} correct; {sum(r['low'] > 1 for r in judged)} intervals above 1; geometric mean of the kernels "
           f"{_geomean([r['ratio'] for r in judged]):.2f}×, of what is recommended {_geomean(shipped):.2f}×")  # fmt: skip

@@ -19,7 +19,8 @@ from agent.report.timing_charts import Bar, speedups
 @dataclass(frozen=True)
 class BatchRow:
     """One spec of a batch. Times are milliseconds; ``ratio`` with ``low`` and ``high`` comes from the fresh-process
-    re-run; ``error`` is set where the run itself failed; ``report`` is the path of the run's own page."""
+    re-run; ``error`` is set where the run itself failed; ``timeable`` says whether the target was here; ``report`` is the path of
+    the run's own page."""
 
     spec: str
     target: str
@@ -36,6 +37,7 @@ class BatchRow:
     correct: int = 0
     evaluations: int = 0
     seconds: float = 0.0
+    timeable: bool = True
     error: str = ""
     report: str = ""
 
@@ -60,13 +62,15 @@ class BatchRow:
             correct=sum(1 for n in run.nodes if n.evaluation and n.evaluation.status in ("correct", "checked")),
             evaluations=sum(1 for n in run.nodes if n.evaluation),
             seconds=run.seconds,
+            timeable=run.target_present,
             report=page,
         )
 
 
 def summary(rows: Sequence[BatchRow]) -> dict[str, Any]:
-    """Counts and the geometric mean over all specs that were timed or recommend the baseline, the latter as 1."""
-    counted = [r for r in rows if not r.error and r.recommendation in ("kernel", "baseline")]
+    """Counts, and the geometric mean of what is recommended: the kernel's speed-up, and 1 wherever that is PyTorch, also where no
+    candidate was correct. Runs that failed and targets that are not here say nothing of speed and are left out."""
+    counted = [r for r in rows if not r.error and r.timeable]
     shipped = [r.ratio if r.recommendation == "kernel" and r.ratio else 1.0 for r in counted]
     geomean = math.exp(sum(math.log(x) for x in shipped) / len(shipped)) if shipped else None
     return {
@@ -74,6 +78,7 @@ def summary(rows: Sequence[BatchRow]) -> dict[str, Any]:
         "correct": sum(1 for r in rows if r.correct),
         "faster": sum(1 for r in rows if r.recommendation == "kernel"),
         "failed": sum(1 for r in rows if r.error),
+        "counted": len(counted),
         "geomean_shipped": geomean,
     }
 
@@ -110,6 +115,15 @@ def write_batch(name: str, rows: Sequence[BatchRow], folder: Path) -> Path:
     return page
 
 
+def use(row: BatchRow) -> str:
+    """What the row recommends, in a word or two; the geometric mean counts every ``PyTorch`` as 1 and nothing else as that."""
+    if row.error:
+        return "failed"
+    if not row.timeable:
+        return "not timed" if row.correct else "none correct"
+    return "kernel" if row.recommendation == "kernel" else "PyTorch"
+
+
 def shown(row: BatchRow) -> dict[str, str]:
     """The row as table cells."""
 
@@ -125,8 +139,6 @@ def shown(row: BatchRow) -> dict[str, str]:
         "ratio": "" if row.ratio is None else f"{row.ratio:.2f}×",
         "interval": "" if row.low is None or row.high is None else interval(row.low, row.high, "–"),
         "roofline": "" if row.roofline is None else f"{100 * row.roofline:.0f}%",
-        "use": {"kernel": "kernel", "baseline": "PyTorch", "untimed": "not timed", "none": "PyTorch"}[
-            row.recommendation
-        ],
+        "use": use(row),
         "error": row.error,
     }

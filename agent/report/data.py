@@ -59,6 +59,7 @@ class RunReport:
     confirmation: Evaluation | None
     recorded: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    target_present: bool = True
     started: str = ""
     seconds: float = 0.0
     stop_reason: str = ""

@@ -40,6 +40,7 @@ def load(run_id: str, store: RunStore) -> RunReport:
         confirmation=confirmation,
         recorded=run.recommendation,
         settings=run.settings,
+        target_present=run.target.present,
         started=run.created[:19].replace("T", " "),
         seconds=_seconds(run, store),
         stop_reason=run.reason,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.report import svg
-from agent.report.batch import BatchRow, summary
+from agent.report.batch import BatchRow, shown, summary
 from agent.report.timing_charts import Bar, roofline_chart, samples, speedups, times
 from evaluators.verdict import Roofline, Timing
 
@@ -71,12 +71,18 @@ def test_batch_bars_show_what_was_not_timed_too() -> None:
     assert "b &lt;&amp;&gt;" in drawing
 
 
-def test_the_mean_counts_a_baseline_as_one_and_leaves_failures_out() -> None:
+def test_the_mean_counts_every_spec_that_keeps_pytorch_as_one_and_nothing_else() -> None:
     rows = [
-        BatchRow("a", "t", "float32", recommendation="kernel", ratio=4.0, correct=3),
+        BatchRow("a", "t", "float32", recommendation="kernel", ratio=8.0, correct=3),
         BatchRow("b", "t", "float32", recommendation="baseline", ratio=0.7, correct=1),
-        BatchRow("c", "t", "float32", error="it broke"),
+        BatchRow("c", "t", "float32", recommendation="none"),
+        BatchRow("d", "t", "float32", error="it broke"),
+        BatchRow("e", "gpu", "float32", recommendation="untimed", correct=2, timeable=False),
+        BatchRow("f", "gpu", "float32", recommendation="none", timeable=False),
     ]
     totals = summary(rows)
     assert math.isclose(totals["geomean_shipped"], 2.0)
-    assert (totals["specs"], totals["correct"], totals["faster"], totals["failed"]) == (3, 2, 1, 1)
+    assert (totals["specs"], totals["correct"], totals["faster"], totals["failed"]) == (6, 3, 1, 1)
+    shipped = [shown(r)["use"] for r in rows]
+    assert shipped == ["kernel", "PyTorch", "PyTorch", "failed", "not timed", "none correct"]
+    assert totals["counted"] == sum(u in ("kernel", "PyTorch") for u in shipped), "the table and its mean agree"
