@@ -49,7 +49,7 @@ def render_module(program: Program, signature: tuple[str, ...], plan: Mapping[st
     launches = "\n".join(line for r in rendered.values() for line in r.launch)
     preamble = _HEADER + (_SM_COUNT if "_processors(" in launches else "")
     preamble += _ALLOCATOR if "_workspace" in launches else ""
-    return assemble(program, signature, preamble + "\n" + triton_math.used(code), rendered)
+    return assemble(program, signature, preamble + "\n" + triton_math.used(f"{code}\n{launches}"), rendered)
 
 
 def render_kernel(kernel: Kernel, program: Program, choice: Choice) -> Rendered:

@@ -23,7 +23,7 @@ def _exp(x):
 @triton.jit
 def _ex2(x):
     # the bare instruction: without it, two more guard subnormal results
-    if _PTX:
+    if _ptx():
         return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
     else:
         return tl.exp2(x)
@@ -31,7 +31,7 @@ def _ex2(x):
     "_rcp": """
 @triton.jit
 def _rcp(x):
-    if _PTX:
+    if _ptx():
         return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
     else:
         return 1.0 / x
@@ -211,8 +211,11 @@ _MIN_MAX = {
 
 _HALF = ("exp", "sigmoid", "tanh")
 PTX = """
-# whether the bare PTX instructions below can be used: compiling for an NVIDIA device, not interpreting
-_PTX = tl.constexpr(torch.version.cuda is not None and torch.cuda.is_available() and not triton.knobs.runtime.interpret)
+@triton.constexpr_function
+def _ptx():
+    # whether bare PTX instructions can be used: compiling for an NVIDIA device, present or not, and not interpreting
+    return not triton.knobs.runtime.interpret and tl.target_info.is_cuda()
+
 """
 
 
@@ -274,6 +277,6 @@ def used(text: str) -> str:
                 wanted.append(name)
 
     visit(text)
-    return (PTX if any("_PTX" in FUNCTIONS[name] for name in wanted) else "") + "\n".join(
+    return (PTX if any("_ptx()" in body for body in (text, *(FUNCTIONS[name] for name in wanted))) else "") + "\n".join(
         FUNCTIONS[name] for name in wanted
     )

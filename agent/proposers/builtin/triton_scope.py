@@ -205,12 +205,10 @@ class Scope:
     def _reciprocal(self, divisor: Expr, text: str) -> str:
         key = ("reciprocal", id(divisor))
         if key not in self.derived:
-            one = "1.0" if divisor.kind != "f32" else f"tl.full({self.ones}, 1.0, tl.float32)"
-            form = (
-                f"{one} / {text}"
-                if divisor.kind != "f32"
-                else f"tl.div_rn({one}, {text} + tl.zeros({self.ones}, tl.float32))"
-            )
+            form = f"1.0 / {text}"
+            if divisor.kind == "f32" and not self.fast:
+                # correctly rounded; its slow path is a call, across which a tile held in registers may spill: not worth it in 16 bits
+                form = f"tl.div_rn(tl.full({self.ones}, 1.0, tl.float32), {text} + tl.zeros({self.ones}, tl.float32))"
             self.derived[key] = self.let(form)
         return self.derived[key]
 

@@ -85,5 +85,7 @@ class SharedTile(Tile):
         self.bind(total, below)
         # the exponentials below the part's maximum become those below the row's: one product instead of a second exp
         spans = self.scope.emit(peak.value).dims
-        self.scope.memo[id(total.value)] = Text(self.scope.let(f"{each} * {exp}({top} - {whole})"), spans)
+        # in place, so that the row's other factors are known first: a tile of products held meanwhile costs its registers
+        factor = self.scope.let(f"{exp}({top} - {whole})")
+        self.scope.memo[id(total.value)] = Text(f"({each} * {factor})", spans)
         return self.scope.take()
