@@ -22,7 +22,10 @@ def register(app: typer.Typer) -> None:
 
 
 def judge(
-    candidate: Annotated[Path, typer.Argument(help="Python file that defines ModelNew.", show_default=False)],
+    candidate: Annotated[
+        Path,
+        typer.Argument(help="Python file that defines ModelNew (docs/candidates.md has examples).", show_default=False),
+    ],
     reference: Annotated[
         str,
         typer.Option(
@@ -40,7 +43,8 @@ def judge(
 ) -> None:
     """Is this kernel right, and how fast?
 
-    Needs no run and no proposer. Exits 4 where it is not correct."""
+    Needs no run and no proposer. A kernel is C++ in SOURCES or functions decorated with @triton.jit; C++ needs no loader, which is added.
+    Exits 4 where it is not correct."""
     from agent.cli.console import print_json, stdout
     from agent.cli.reading import read_kernel
     from agent.cli.session import require_tools

@@ -66,7 +66,12 @@ def optimize(
     model: MODEL = None,
     language: LANGUAGE = None,
     start_from: Annotated[
-        Path | None, typer.Option(metavar="KERNEL.py", help="An existing kernel to improve.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="KERNEL.py",
+            help="An existing kernel to improve (docs/candidates.md has the form).",
+            show_default=False,
+        ),
     ] = None,
     seed: SEED = 0,
     as_json: JSON = False,

@@ -9,7 +9,10 @@ from agent.cli.exits import CommandError
 
 
 def read_kernel(path: Path) -> str:
-    """Source of a kernel file. Raises CommandError where it cannot be read, does not parse, or defines no ModelNew."""
+    """Source of a kernel file, C++ with its loader.
+
+    Raises CommandError where it cannot be read, does not parse, defines no ModelNew, or holds no kernel.
+    """
     try:
         source = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -26,4 +29,10 @@ def read_kernel(path: Path) -> str:
         raise CommandError(
             f"{path}: defines no class ModelNew; a kernel file is a module with `class ModelNew(torch.nn.Module)`"
         )
-    return source
+    from evaluators import languages
+    from evaluators.errors import SourceRejected
+
+    try:
+        return languages.finished(source, languages.guess(source))
+    except SourceRejected as error:
+        raise CommandError(f"{path}: {error}") from error

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evaluators.languages import cpp
+from evaluators.languages import cpp, finished
 
 _FENCE = re.compile(r"^[ \t]*(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>(?!.*(?:\"{3}|'{3}))[^`\n]*)$")
 _MODEL = re.compile(r"^[ \t]*class[ \t]+ModelNew\b")
@@ -235,9 +235,7 @@ def _assigns_sources(source: str) -> bool:
 def _finished(source: str, languages: Sequence[str], idea: str, problem: str = "") -> Extracted:
     language = _language(source, languages)
     text = source.strip("\n").rstrip() + "\n"
-    if language == "cpp":
-        text = with_loader(text)
-    return Extracted(text, language, idea, problem)
+    return Extracted(finished(text, language), language, idea, problem)
 
 
 def _language(source: str, languages: Sequence[str]) -> str:
@@ -246,20 +244,6 @@ def _language(source: str, languages: Sequence[str]) -> str:
     if re.search(r"^@(triton\.)?jit\b", source, re.MULTILINE):
         return "triton"
     return languages[0]
-
-
-def with_loader(source: str) -> str:
-    """A C++ module closed by the fixed loader, whose functions it may have written itself, or copied with changes."""
-    if source.rstrip().endswith(cpp.LOADER.strip()):
-        return source
-    tree = _parsed(source)
-    lines = source.split("\n")
-    if isinstance(tree, ast.Module):
-        for node in reversed(tree.body):
-            if isinstance(node, ast.FunctionDef) and node.name in ("_native", "_address"):
-                first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-                del lines[first - 1 : node.end_lineno]
-    return "\n".join(lines).rstrip() + "\n\n" + cpp.LOADER
 
 
 def _unit(number: int) -> str:

@@ -23,11 +23,12 @@ def judge_file(
 ) -> Evaluation:
     """Judge the candidate in a file against a problem (anything ``evaluators.spec.load`` accepts).
 
-    Raises the package's named errors where file, problem or target are no good; a bad candidate is a verdict, not an error.
+    A C++ candidate may come without its loader. Raises the package's named errors where file, problem or target are no good; a bad
+    candidate is a verdict, not an error.
     """
     from evaluators import spec as specs
     from evaluators import targets
-    from evaluators.errors import SpecError
+    from evaluators.errors import SourceRejected, SpecError
 
     path = Path(candidate_path)
     try:
@@ -36,6 +37,10 @@ def judge_file(
         raise SpecError(f"{path}: the candidate cannot be read: {error}") from None
     place = targets.load(target)
     spec = specs.load(problem_ref, dtype=dtype, profile="cpu" if place.kind == "cpu" else "gpu")
-    candidate = Candidate(path.stem, language or languages.guess(source), source, "manual")
+    try:
+        language = language or languages.guess(source)
+    except SourceRejected as error:
+        return Evaluation(path.stem, place.name, "source_rejected", 0.0, message=str(error))
+    candidate = Candidate(path.stem, language, languages.finished(source, language), "manual")
     with Judge(spec, place, settings) as judge:
         return judge.confirm(candidate) if timed else judge.evaluate(candidate, timed=False)

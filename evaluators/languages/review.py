@@ -51,6 +51,11 @@ _PLUMBING = frozenset(
 )
 
 
+_SCOPES = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
+
+
 def parse(source: str) -> ast.Module:
     """Parse candidate text; a syntax error becomes :class:`SourceRejected` with the offending line, and so does text that no parser
     here can take: lone surrogates, expressions nested thousands deep, megabytes."""
@@ -88,6 +93,7 @@ def review(source: str) -> Review:
         raise SourceRejected("ModelNew defines no forward method")
     for node in ast.walk(tree):
         _check(node)
+    _check_names(tree, frozenset())
     calls = sorted(_library_calls(tree))
     return Review(uses_library=bool(calls), library_calls=tuple(calls))
 
@@ -103,12 +109,46 @@ def _check(node: ast.AST) -> None:
         _check_import(node.module or "", line)
         for alias in node.names:
             _check_torch(f"{node.module}.{alias.name}", line)
-    elif isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
-        raise SourceRejected(f"line {line}: {node.id}() is not allowed in a candidate")
     elif isinstance(node, ast.Attribute):
         if node.attr in FORBIDDEN_ATTRIBUTES:
             raise SourceRejected(f"line {line}: .{node.attr} is not allowed in a candidate")
         _check_torch(dotted(node), line)
+
+
+def _check_names(node: ast.AST, bound: frozenset[str]) -> None:
+    """Refuse the forbidden builtins, but not a function's own argument or local variable that has such a name (``input``)."""
+    if isinstance(node, ast.Name):
+        if node.id in FORBIDDEN_NAMES - bound:
+            raise SourceRejected(f"line {node.lineno}: {node.id}() is not allowed in a candidate")
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        body: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
+        # Defaults, decorators and annotations are evaluated outside the function.
+        for child in ast.iter_child_nodes(node):
+            if child not in body:
+                _check_names(child, bound)
+        own = bound | _locals(node, body)
+        for child in body:
+            _check_names(child, own)
+    else:
+        for child in ast.iter_child_nodes(node):
+            _check_names(child, bound)
+
+
+def _locals(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: list[ast.AST]) -> set[str]:
+    """Names that mean something of the function's own inside it: arguments, and what its statements assign."""
+    a = function.args
+    names = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg)))}
+    outer: set[str] = set()
+    todo = list(body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            outer |= set(node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        if not isinstance(node, _SCOPES):
+            todo += ast.iter_child_nodes(node)
+    return names - outer
 
 
 def _check_import(name: str, line: int) -> None:

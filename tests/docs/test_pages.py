@@ -149,3 +149,19 @@ def test_example_exemplar_makes_a_right_kernel(
     printed = capsys.readouterr().out
     assert "violates []" in printed
     assert printed.splitlines()[-1].startswith("correct")
+
+
+@pytest.mark.parametrize(("example", "target", "status"), [(0, "cpu-x86-64", "correct"), (1, "nvidia-h200", "checked")])
+def test_kernel_files_of_the_page_are_right(
+    example: int, target: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is complete as printed: copied into a file it passes the judge against the spec that the page names."""
+    from evaluators.judge.alone import judge_file
+
+    monkeypatch.setenv("KERNELEVOLVE_HOME", str(tmp_path / "home"))
+    page = text("docs/candidates.md")
+    (tmp_path / "kernel.py").write_text(blocks(page, "python")[example])
+    assert f"--reference layernorm{' --target ' + target if example else ''}\n" in page
+    found = judge_file(tmp_path / "kernel.py", "layernorm", target, timed=False)
+    assert found.status == status, found.message
+    assert found.accuracy is not None
