@@ -86,6 +86,17 @@ class AnswerAwaited:
 
 
 @dataclass(frozen=True)
+class Judging:
+    """A candidate is about to be judged. With the ``first`` one the judge starts: its processes, the expected results and, where the
+    target is here, the baselines. That is often the longest wait of a run."""
+
+    run_id: str
+    candidate: Candidate
+    first: bool
+    timed: bool
+
+
+@dataclass(frozen=True)
 class CandidateJudged:
     """A verdict was recorded. ``number`` counts the run's verdicts from 1."""
 
@@ -159,6 +170,7 @@ Event = (
     | CandidateProposed
     | ProposerFailed
     | AnswerAwaited
+    | Judging
     | CandidateJudged
     | BestChanged
     | Reflected

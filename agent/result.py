@@ -30,6 +30,11 @@ class RunResult:
     message: str
     folder: Path
 
+    @property
+    def report(self) -> Path:
+        """The run's page, report.html in its folder; best.py and run.json lie beside it. See docs/report.md."""
+        return self.folder / "report.html"
+
 
 def folder_of(run_id: str, root: str | None = None) -> Path:
     """A run's folder of human output under the data folder ``root``."""

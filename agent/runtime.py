@@ -11,7 +11,7 @@ from threading import Event as Flag
 from typing import Any, Protocol
 
 from agent.errors import RunInterrupted
-from agent.events import Confirmed, Confirming, JudgeReady, OnEvent, silent
+from agent.events import Confirmed, Confirming, JudgeReady, Judging, OnEvent, silent
 from agent.proposers.base import Context, Judged, Proposer
 from agent.search.fitness import is_correct
 from agent.search.view import SearchGraph
@@ -131,6 +131,7 @@ class Runtime:
     def evaluate(self, candidate: Candidate) -> Evaluation:
         """Judge one candidate on the step's clock. The first one also measures the baselines, which is told."""
         begin = time.perf_counter()
+        self.on_event(Judging(self.run.id, candidate, self._judge is None, self.run.target.present))
         verdict = self.judge.evaluate(candidate)
         if verdict.status == "infrastructure":  # never the candidate's failure: once more, then on the record as such
             verdict = self.judge.evaluate(candidate)

@@ -2,7 +2,7 @@
 
     import kernelevolve
     result = kernelevolve.optimize(module, (x,), evaluations=24)
-    print(result.message)
+    print(result.message, result.report)
 
 Everything else here is re-exported from the packages that do the work, and imported when it is first used.
 """
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
-    from agent.events import OnEvent
+    from agent.events import Event, OnEvent
     from agent.result import RunResult
-    from agent.run import resume
     from agent.settings import RunSettings
     from evaluators.spec.from_live import from_module
     from evaluators.spec.kernel_spec import KernelSpec
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from evaluators.spec.loading import load_suite
     from evaluators.target import Target
     from evaluators.targets import load as load_target
+    from knowledge.runs.store import RunStore
 
 _HOMES = {
     "KernelSpec": ("evaluators.spec.kernel_spec", "KernelSpec"),
@@ -36,7 +36,6 @@ _HOMES = {
     "load_spec": ("evaluators.spec.loading", "load"),
     "load_suite": ("evaluators.spec.loading", "load_suite"),
     "load_target": ("evaluators.targets", "load"),
-    "resume": ("agent.run", "resume"),
 }
 
 __all__ = [
@@ -60,6 +59,7 @@ def optimize(
     target: str | Target = "auto",
     evaluations: int = 24,
     name: str | None = None,
+    progress: bool | None = None,
     on_event: OnEvent | None = None,
     **settings: Any,
 ) -> RunResult:
@@ -67,21 +67,74 @@ def optimize(
 
     ``computation`` is a module or function with ``example_inputs`` (tensors and plain values, whose shapes, dtypes and value ranges
     the kernel is made for), or a spec: a :class:`KernelSpec` or anything ``load_spec`` takes, without example inputs. ``settings`` are
-    the other fields of :class:`RunSettings`, for example ``seconds=600`` or ``proposers=("llm",)``. ``on_event`` is called with each
-    event of the run.
+    the other fields of :class:`RunSettings`, for example ``seconds=600`` or ``proposers=("llm",)``.
+
+    What happens is printed to stderr, a line per candidate, unless ``progress`` is false; ``on_event`` is called with each event of
+    the run and, where ``progress`` is not given, takes its place. The run's folder with its report is written at the end
+    (``result.report``).
 
     Raises :class:`evaluators.errors.SpecError` where the computation cannot be exported, :class:`evaluators.errors.TargetError` for
     an unknown target, :class:`agent.errors.SettingsError` for a setting that cannot be used.
     """
-    from agent import run
-    from agent.events import silent
+    from agent import assemble, run
     from agent.settings import RunSettings
     from evaluators import targets
 
     options = RunSettings.from_dict({"evaluations": evaluations, **settings})
     place = targets.load(target) if isinstance(target, str) else target
     spec = _spec(computation, example_inputs, place, name, options.home)
-    return run.optimize(spec, place, options, on_event=on_event or silent)
+    store = assemble.open_store(options)
+
+    def search(tell: OnEvent) -> RunResult:
+        return run.optimize(spec, place, options, store=store, on_event=tell)
+
+    return _watched(search, store, progress, on_event)
+
+
+def resume(
+    run_id: str,
+    *,
+    home: str | None = None,
+    progress: bool | None = None,
+    on_event: OnEvent | None = None,
+) -> RunResult:
+    """Go on with a run that was interrupted or killed, under its own settings; a finished one just gives its result.
+
+    ``home`` is the data folder the run is in, where that is not the default one; ``progress`` and ``on_event`` are as in
+    :func:`optimize`. Raises :class:`knowledge.errors.RunNotFound`, or :class:`agent.errors.RunBusyError` while another process
+    works on it.
+    """
+    from agent import assemble, run
+    from agent.settings import RunSettings
+
+    store = assemble.open_store(RunSettings(home=home))
+
+    def search(tell: OnEvent) -> RunResult:
+        return run.resume(run_id, store=store, on_event=tell, home=home)
+
+    return _watched(search, store, progress, on_event)
+
+
+def _watched(
+    search: Callable[[OnEvent], RunResult], store: RunStore, progress: bool | None, on_event: OnEvent | None
+) -> RunResult:
+    """Run a search in sight of the caller, then write its folder."""
+    from agent.cli.console import stderr
+    from agent.cli.live import Live
+    from agent.report import write
+
+    shown = on_event is None if progress is None else progress
+    with Live(stderr(), quiet=not shown) as live:
+
+        def tell(event: Event) -> None:
+            live(event)
+            if on_event is not None:
+                on_event(event)
+
+        result = search(tell)
+        page = write(result.run_id, store, result.folder)
+        live.say(f"report: {page}")
+    return result
 
 
 def _spec(

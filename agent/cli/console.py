@@ -15,14 +15,15 @@ def stdout() -> Console:
     """A console on stdout. Not a terminal: plain text, wide enough that no table wraps."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _plain_width(), highlight=False)
+    return Console(width=None if sys.stdout.isatty() else _plain_width(), highlight=False, force_jupyter=False)
 
 
 def stderr() -> Console:
-    """A console on stderr, for progress while stdout carries JSON."""
+    """A console on stderr, for progress while stdout carries JSON or belongs to a program (in a notebook too, as plain lines)."""
     from rich.console import Console
 
-    return Console(stderr=True, width=None if sys.stderr.isatty() else _plain_width(), highlight=False)
+    width = None if sys.stderr.isatty() else _plain_width()
+    return Console(stderr=True, width=width, highlight=False, force_jupyter=False)
 
 
 def print_json(value: Any) -> None:

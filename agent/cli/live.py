@@ -85,7 +85,7 @@ class Live:
                 self.say(
                     f"{verb} [bold]{event.run_id}[/]: {escape(event.spec)} on {event.target}, at most {event.evaluations} evaluations"
                 )
-                self.doing("measuring the baselines")
+                self.doing("looking up what is known")
             case events.JudgeReady():
                 times = ", ".join(f"{name} {ms:.4g} ms" for name, ms in event.baselines.items())
                 self.say(
@@ -100,13 +100,10 @@ class Live:
                     f"[dim]step {event.step} {event.phase}: {escape(event.why)} ({len(event.passages)} passages)[/]"
                 )
                 self.doing(f"step {event.step}, {event.phase}: proposing")
-            case events.CandidateProposed():
-                self.doing(f"step {event.candidate.step}, {event.candidate.phase}: judging {_tries(event.candidate)}")
             case events.ProposerFailed():
                 self.say(f"[red]proposer {event.proposer}: {escape(_first_line(event.message))}[/]")
-            case events.AnswerAwaited():
-                self.say(f"asked: read {escape(event.question)} and write the kernel to {escape(event.answer)}")
-                self.doing("waiting for an answer")
+            case events.Judging():
+                self._starting(event)
             case events.CandidateJudged():
                 self._judged(event.candidate, event.evaluation, event.number, event.budget)
             case events.BestChanged():
@@ -123,9 +120,23 @@ class Live:
                 self.doing("writing the report")
 
     def _prepare(self, event: events.Preparing) -> None:
+        """A plain log has no line that changes, so there slow work says how far it is at every quarter."""
         if event.total > _MANY and event.done == 1:
             self.say(f"loading the knowledge base: {event.total} documents, only the first time")
+        elif event.total > _MANY and event.done % -(-event.total // 4) == 0 and not self.console.is_terminal:
+            self.say(f"[dim]{event.done} of {event.total} documents[/]")
+        elif not event.total and not self.console.is_terminal:
+            self.say(f"[dim]{event.what}[/]")
         self.doing(f"{event.done} of {event.total}: {event.what}" if event.total else event.what)
+
+    def _starting(self, event: events.Judging) -> None:
+        candidate = event.candidate
+        if event.first:
+            times = ", PyTorch's times (eager and torch.compile)" if event.timed else ""
+            self.say(
+                f"[dim]starting the judge: expected results{times}, the first candidate; often the longest wait[/]"
+            )
+        self.doing(f"step {candidate.step}, {candidate.phase}: judging {_tries(candidate)}")
 
     def _judged(self, candidate: Candidate, evaluation: Evaluation, number: int, budget: int) -> None:
         right = evaluation.status in ("correct", "checked")

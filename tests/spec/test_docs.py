@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+import agent.report
 import agent.run
 from evaluators import spec as specs
 from evaluators.errors import SpecError
@@ -106,9 +107,10 @@ def test_snippet_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     def search(spec: KernelSpec, *_: Any, **__: Any) -> Any:
         given.append(spec)
-        return SimpleNamespace(message="")
+        return SimpleNamespace(message="", run_id="", folder=tmp_path, report=tmp_path / "report.html")
 
     monkeypatch.setattr(agent.run, "optimize", search)
+    monkeypatch.setattr(agent.report, "write", lambda *_: tmp_path / "report.html")
     exec(compile(block.text, "docs/specs.md", "exec"), {})
     assert len(given) == block.text.count("kernelevolve.optimize(")
     for spec in given:
