@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from agent.proposers.builtin.cpp import facts, indented, render_module
 from agent.proposers.builtin.cpp_prelude import FRAGMENTS, prelude
 from agent.proposers.builtin.plan import Choice
 from evaluators.ir.interpret import interpret
+from evaluators.languages.cpp import FLAGS
 from tests.builtin.test_cpp_families import EXEMPLARS, choices, outputs
 from tests.ir.test_random_programs import compositions
 from tests.ir.test_trace import program_of
@@ -45,6 +49,37 @@ def test_math_functions_at_the_edges() -> None:
         program = program_of(fn, [x])
         (got,) = outputs(program, choices(program, "edges")[0], [x])
         torch.testing.assert_close(got, fn(x), equal_nan=True, atol=1e-37, rtol=1e-6)
+
+
+UNDERFLOW = """
+#include <cfenv>
+
+extern "C" int underflows(const float* x, float* y, int n) {
+  using V = vec<float, BYTES / 4>;
+  feclearexcept(FE_ALL_EXCEPT);
+  for (int i = 0; i < n; i += BYTES / 4) {
+    V v;
+    __builtin_memcpy(&v, x + i, sizeof v);
+    const V e = exp_(v);
+    const V rest = e * splat<V>(0.01f);
+    __builtin_memcpy(y + i, &rest, sizeof rest);
+  }
+  return fetestexcept(FE_UNDERFLOW) != 0;
+}
+"""
+
+
+def test_masked_scores_do_not_underflow(tmp_path: Path) -> None:
+    """exp of what a mask removed is zero without a subnormal on the way, which would cost several times all the rest."""
+    source, library = tmp_path / "k.cpp", tmp_path / "k.so"
+    source.write_text(prelude({"exp"}) + UNDERFLOW)
+    subprocess.run(["g++", *FLAGS, str(source), "-o", str(library)], check=True)
+    underflows = ctypes.CDLL(str(library)).underflows
+    for masked in (float("-inf"), -1e9, -10000.0, torch.finfo(torch.float32).min):
+        x = torch.tensor([0.0, masked] * 32)
+        y = torch.empty(64)
+        assert not underflows(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), 64), masked
+        assert torch.equal(y, torch.tensor([1.0, 0.0] * 32) * 0.01)
 
 
 def test_text_depends_on_the_plan_alone() -> None:

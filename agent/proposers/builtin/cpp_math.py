@@ -48,16 +48,21 @@ template <class V> INLINE V clamped(V x, float low, float high) {  // NaN stays
     ),
     "exp": (
         """\
-template <class V> INLINE V exp_(V x) {  // 1 ulp; flushes below exp(-87.3) gradually, overflows to inf
+template <class V> INLINE V exp_(V x) {  // 1 ulp; underflows below exp(-87.3) gradually, overflows to inf
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::exp(a); });
   else {
+    // Results that round to zero, as of every masked score, must not underflow on their way: that takes a processor a hundred cycles.
+    const auto gone = x < -104.0f;
     V n;
-    const V p = expm1_core(clamped(x, -104.0f, 89.0f), n);
+    const V p = expm1_core(clamped(select(gone, splat<V>(0.0f), x), -104.0f, 89.0f), n);
 #if defined(__AVX512F__)
-    if constexpr (sizeof(V) == 64) return bits<V>(_mm512_scalef_ps(bits<__m512>(p + 1.0f), bits<__m512>(n)));
+    if constexpr (sizeof(V) == 64) {
+      const V r = bits<V>(_mm512_scalef_ps(bits<__m512>(p + 1.0f), bits<__m512>(n)));
+      return select(gone, splat<V>(0.0f), r);
+    }
 #endif
     const V a = convert<V>(convert<like<V, i32>>(n) >> 1);  // two factors, so that neither leaves the exponent range
-    return (p + 1.0f) * power_of_two(a) * power_of_two(V(n - a));
+    return select(gone, splat<V>(0.0f), (p + 1.0f) * power_of_two(a) * power_of_two(V(n - a)));
   }
 }
 """,
