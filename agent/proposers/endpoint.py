@@ -18,6 +18,8 @@ from agent.settings import RunSettings
 
 ATTEMPTS = 5
 """Times one question is sent at most."""
+MOST_TOKENS = 10_000_000
+"""Tokens of one prompt or reply beyond which a server's count is no count."""
 LONGEST_WAIT = 600.0
 """Seconds a server may ask to wait before it is given up."""
 
@@ -173,7 +175,19 @@ def _send(endpoint: Endpoint, prompt: str, max_tokens: int, seconds: float) -> A
         "max_tokens": max_tokens,
         "use_responses_api": False,  # some model names would be routed to an interface that gateways do not have
     }
-    model = ChatOpenAI(**arguments)
+
+    class Chat(ChatOpenAI):
+        """Whatever is odd about the counts must not cost the reply: they are kept out of the library's own arithmetic."""
+
+        def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> Any:
+            if isinstance(response, openai.BaseModel):
+                response = response.model_dump(warnings=False)
+            if isinstance(response, dict):
+                usage.append(response.pop("usage", None))
+            return super()._create_chat_result(response, generation_info)
+
+    usage: list[Any] = []
+    model = Chat(**arguments)
     begin = time.monotonic()
     try:
         message = model.invoke([HumanMessage(prompt)])
@@ -192,18 +206,37 @@ def _send(endpoint: Endpoint, prompt: str, max_tokens: int, seconds: float) -> A
             f"{endpoint.where} answered with something that is no chat completion ({what}); OPENAI_BASE_URL usually ends in /v1",
             retry_after=0.0,
         ) from error
-    text = message.content if isinstance(message.content, str) else str(message.text)
-    about, usage = message.response_metadata, message.usage_metadata
-    counted = bool(usage and usage["input_tokens"] + usage["output_tokens"])
+    text = _valid(message.content if isinstance(message.content, str) else str(message.text))
+    about = message.response_metadata
+    asked, answered = _counts(usage[-1] if usage else None)
+    counted = asked is not None and answered is not None and asked + answered > 0
     return Answer(
         text=text,
-        finish_reason=str(about.get("finish_reason") or ""),
-        model=str(about.get("model_name") or endpoint.model),
-        prompt_tokens=usage["input_tokens"] if usage and counted else estimate_tokens(prompt),
-        completion_tokens=usage["output_tokens"] if usage and counted else estimate_tokens(text),
+        finish_reason=_valid(str(about.get("finish_reason") or "")),
+        model=_valid(str(about.get("model_name") or endpoint.model))[:200],
+        prompt_tokens=asked or estimate_tokens(prompt),
+        completion_tokens=answered if answered is not None and (answered or counted) else estimate_tokens(text),
         counted="server" if counted else "estimate",
         seconds=time.monotonic() - begin,
     )
+
+
+def _counts(usage: Any) -> tuple[int | None, int | None]:
+    """Prompt and completion tokens as a server counted them; None for what is no count."""
+
+    def count(name: str) -> int | None:
+        value = usage.get(name)
+        good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+        return int(value) if good else None
+
+    if not isinstance(usage, dict):
+        return None, None
+    return count("prompt_tokens"), count("completion_tokens")
+
+
+def _valid(text: str) -> str:
+    """Text that can be stored anywhere: halves of surrogate pairs and NUL become the replacement character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
 
 
 def _refused(endpoint: Endpoint, error: Any) -> ReplyError:

@@ -41,6 +41,49 @@ def test_missing_usage_is_estimated_and_says_so(server: Server) -> None:
     assert answer.completion_tokens > 0
 
 
+def counted(usage: Any) -> Response:
+    return Response({**chat("hello", usage=None).payload, "usage": usage})
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": 10**30, "completion_tokens": 7, "total_tokens": 7},
+        {"prompt_tokens": -5, "completion_tokens": -7, "total_tokens": -12},
+        {"prompt_tokens": "5", "completion_tokens": None, "total_tokens": 7},
+        {"prompt_tokens": float("nan"), "completion_tokens": float("inf")},
+        {"prompt_tokens": True, "completion_tokens": [3]},
+        {"prompt_tokens_details": "none", "completion_tokens_details": 3},
+        "many",
+        [1, 2],
+        0,
+    ],
+    ids=repr,
+)
+def test_odd_counts_never_cost_a_good_reply(server: Server, usage: Any) -> None:
+    """They are estimated instead: no budget is pushed down or used up by them, and one request is enough."""
+    answer = put(server, counted(usage))
+    assert answer.text == "hello"
+    assert answer.counted == "estimate"
+    assert 0 < answer.prompt_tokens < 100
+    assert 0 < answer.completion_tokens < 100
+    assert len(server.requests) == 1
+
+
+def test_a_half_good_count_is_used_but_no_price_is_made_of_it(server: Server) -> None:
+    answer = put(server, counted({"prompt_tokens": 40, "completion_tokens": -1}))
+    assert (answer.prompt_tokens, answer.counted) == (40, "estimate")
+    assert answer.completion_tokens > 0
+
+
+def test_halves_of_characters_become_valid_text(server: Server) -> None:
+    """A lone surrogate or NUL can be stored nowhere; two halves that belong together are one character."""
+    answer = put(server, chat("a\ud83d b\ud83d\ude00 c\0", model="m\ud83d"))
+    assert answer.text == "a\ufffd b\U0001f600 c\ufffd"
+    assert answer.model == "m\ufffd"
+    answer.text.encode()
+
+
 def test_a_model_name_that_the_library_would_route_elsewhere_stays_on_chat(server: Server) -> None:
     server.script = [chat("x")]
     ask(Endpoint(server.url, "none", "gpt-5-codex"), "q", 8, 20)
