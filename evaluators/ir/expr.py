@@ -93,6 +93,16 @@ def _intern_expr(op: str, args: tuple[Expr, ...], kind: Kind, attr: Any = None, 
     return found
 
 
+def interned(op: str, args: tuple[Expr, ...], kind: Kind, attr: Any = None, index: Affine | None = None) -> Expr:
+    """The one node with these parts, taken as they are: for building again what was built before."""
+    return _intern_expr(op, args, kind, attr, index)
+
+
+def serial(node: Expr) -> int:
+    """Position in the order in which nodes were first built: arguments come before their users."""
+    return _serial[id(node)]
+
+
 def affine(const: int, axes: Mapping[str, int] | None = None, terms: Mapping[Expr, int] | None = None) -> Affine:
     """Build an interned affine index; zero coefficients are dropped."""
     ax = tuple(sorted((a, c) for a, c in (axes or {}).items() if c))

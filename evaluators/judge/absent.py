@@ -7,21 +7,20 @@ full size, within a time limit.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from evaluators.candidate import Candidate
-from evaluators.errors import JudgeError, SpecError
+from evaluators.errors import JudgeError
 from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.workers import Worker
 from evaluators.languages.base import Build
-from evaluators.spec.inputs import make_inputs, resolve_dims
+from evaluators.spec.inputs import resolve_dims
 from evaluators.spec.kernel_spec import KernelSpec
-from evaluators.spec.model import build_model
 from evaluators.target import Target
 from evaluators.verdict import Accuracy, Evaluation
 
@@ -65,6 +64,11 @@ class Absent:
         if self.full is None:
             self.full, _ = self.reference(None).ask({"op": "describe"})
         return self.full
+
+    def elements(self, dims: Mapping[str, int] | None) -> int | None:
+        """Elements of all inputs and parameters together at ``dims``; None where the spec does not work at these."""
+        found, _ = self.reference(None).ask({"op": "elements", "dims": dict(dims) if dims else None})
+        return None if found["elements"] is None else int(found["elements"])
 
     def close(self) -> None:
         """End all processes."""
@@ -147,8 +151,10 @@ def compile_for(absent: Absent, build: Build) -> list[dict[str, Any]]:
 
 def numerics(absent: Absent, build: Build) -> tuple[Accuracy | None, str, str]:
     """Check numerics in the interpreter: accuracy, how it was done in words, and the isolation. Raises :class:`Failed`."""
-    full = elements(absent.spec, None)
-    dims = shrink(absent.spec)
+    full = absent.elements(None)
+    if full is None:
+        raise JudgeError(f"{absent.spec.name}: the reference cannot be built without data")
+    dims = shrink(absent.spec, absent.elements)
     attempts: list[dict[str, int] | None] = [None] if full <= SMALL or dims is None else [dims, None]
     failure: Failed | None = None
     for attempt in attempts:
@@ -178,33 +184,22 @@ def _interpret(absent: Absent, build: Build, dims: dict[str, int] | None) -> tup
         return session.correctness((0xFF,)), session.isolation
 
 
-def elements(spec: KernelSpec, dims: Mapping[str, int] | None) -> int:
-    """Elements of all inputs and parameters together at ``dims``."""
-    import torch
-
-    given: int = sum(t.numel() for t in make_inputs(spec, 0, "meta", dims) if isinstance(t, torch.Tensor))
-    held: int = sum(t.numel() for t in build_model(spec, "meta", dims=dims).parameters())
-    return given + held
-
-
-def shrink(spec: KernelSpec) -> dict[str, int] | None:
+def shrink(spec: KernelSpec, elements: Callable[[Mapping[str, int]], int | None]) -> dict[str, int] | None:
     """Dims at which the inputs are small: the largest dims halved in turn, never below their declared range.
 
-    ``None`` where the spec has no dims or none of them can shrink.
+    ``elements`` counts them at given dims. ``None`` where the spec has no dims or none of them can shrink.
     """
     values = resolve_dims(spec)
     if not values:
         return None
     start = dict(values)
-    while elements(spec, values) > SMALL:
+    while (elements(values) or 0) > SMALL:
         movable = {k: v for k, v in values.items() if v // 2 >= max(spec.dims[k].low, 4)}
         if not movable:
             break
         name = max(movable, key=lambda k: movable[k])
         smaller = {**values, name: values[name] // 2}
-        try:
-            elements(spec, smaller)
-        except SpecError:
+        if elements(smaller) is None:
             break
         values = smaller
     return values if values != start else None

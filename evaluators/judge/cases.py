@@ -14,7 +14,7 @@ from evaluators.errors import JudgeError
 from evaluators.judge import accuracy, wire
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
-from evaluators.spec.model import to_float64
+from evaluators.spec.model import build_model, to_float64
 
 
 @dataclass
@@ -81,6 +81,13 @@ def build_case(
     kept: list[Any] = []
     wire.flatten(inputs, kept)
     return Case(seed, kept, tree, trees[0], expected, outputs, changed, moved)
+
+
+def elements(spec: KernelSpec, dims: Mapping[str, int] | None) -> int:
+    """Elements of all inputs and parameters together at ``dims``. Raises SpecError where the spec does not work at these."""
+    given = [t for t in make_inputs(spec, 0, "meta", dims) if isinstance(t, torch.Tensor)]
+    held = build_model(spec, "meta", dims=dims).parameters()
+    return sum(t.numel() for t in (*given, *held))
 
 
 def _run(model: Any, inputs: Any, seed: int, spec: KernelSpec, who: str) -> Any:

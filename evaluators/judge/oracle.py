@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import torch
 
-from evaluators.errors import EvaluatorError, JudgeError
+from evaluators.errors import EvaluatorError, JudgeError, SpecError
 from evaluators.judge import batch, cases, wire, wire_host
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.isolation import die_with_parent
@@ -93,6 +93,13 @@ class Oracle:
         tensors: list[Any] = []
         tree = wire.flatten(list(make_inputs(self.spec, 0, "meta", self.dims)), tensors)
         return {"tree": tree, "inputs": [wire.describe(t) for t in tensors]}, []
+
+    def elements(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Elements of all inputs and parameters together at ``dims``; None where the spec does not work at these."""
+        try:
+            return {"elements": cases.elements(self.spec, message["dims"])}, []
+        except SpecError:
+            return {"elements": None}, []
 
     def case(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Describe case ``case`` (made on first use): tree, views, blocks. Inputs are restored and output blocks poisoned."""

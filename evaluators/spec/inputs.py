@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evaluators.errors import SpecError
 from evaluators.spec import shapes
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
-from evaluators.spec.running import call_reference, seeded
+from evaluators.spec.running import call_for_list, one_line, seeded
 
 if TYPE_CHECKING:
     import torch
@@ -190,7 +190,13 @@ def make_tensor(
     if device.type == "meta":
         return torch.empty(extents, dtype=dtype, device=device)
     generator = torch.Generator(device).manual_seed(stream_seed(seed, role, item.name))
-    return DISTS[item.dist].make(Draw(extents, dtype, device, generator), args)
+    try:
+        return DISTS[item.dist].make(Draw(extents, dtype, device, generator), args)
+    except (RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as e:
+        made = f"{item.dist} of shape {list(extents)} in {str(dtype).removeprefix('torch.')}"
+        raise SpecError(
+            f"{spec.origin or spec.name}: {role}s.{item.name}: {made} cannot be made: {type(e).__name__}: {one_line(e)}"
+        ) from e
 
 
 def make_inputs(
@@ -207,7 +213,7 @@ def make_inputs(
     if spec.inputs is not None:
         return [make_tensor(item, spec, seed, place, values) for item in spec.inputs]
     with seeded(stream_seed(seed, "input"), place), place:
-        made = call_reference(spec, "get_inputs")
+        made = call_for_list(spec, "get_inputs")
     return [_placed(value, place, getattr(torch, spec.dtype)) for value in made]
 
 

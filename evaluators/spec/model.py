@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evaluators.errors import SpecError
 from evaluators.spec.inputs import make_inputs, make_tensor, resolve_dims, stream_seed
 from evaluators.spec.kernel_spec import KernelSpec
-from evaluators.spec.running import call_reference, one_line, reference_namespace, seeded
+from evaluators.spec.running import call_for_list, call_reference, one_line, reference_namespace, seeded
 
 if TYPE_CHECKING:
     import torch
@@ -22,11 +22,11 @@ def constructor_arguments(spec: KernelSpec, dims: Mapping[str, int] | None = Non
     else the symbolic dims that the constructor names."""
     space = reference_namespace(spec)
     if "get_init_inputs" in space:
-        made = call_reference(spec, "get_init_inputs")
+        made = call_for_list(spec, "get_init_inputs")
         # KernelBench writes [args…] or, in some files, [[args…], {kwargs}].
         if len(made) == 2 and isinstance(made[0], list) and isinstance(made[1], dict):
             return list(made[0]), dict(made[1])
-        return list(made), {}
+        return made, {}
     accepted = inspect.signature(space["Model"].__init__).parameters
     return [], {k: v for k, v in resolve_dims(spec, dims).items() if k in accepted}
 
@@ -83,6 +83,11 @@ def _construct(spec: KernelSpec, place: torch.device, args: list[Any], kwargs: d
         # Some constructors read values (drop-path rates, masks), which the meta device has not.
         with torch.device("cpu"):
             made = call_reference(spec, "Model", *args, **kwargs)
+    if not isinstance(made, torch.nn.Module):
+        raise SpecError(
+            f"{spec.origin or spec.name}: reference: Model is no torch.nn.Module; write 'class Model(nn.Module)', and call "
+            "super().__init__() first in its __init__"
+        )
     return made
 
 

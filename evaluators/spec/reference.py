@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,16 +67,40 @@ def read_reference(written: str, file: str, folder: Path) -> Reference:
 def _module_text(module: str, file: str, folder: Path) -> str:
     beside = folder / (module.replace(".", "/") + ".py")
     if beside.is_file():
-        return beside.read_text(encoding="utf-8")
-    try:
-        found = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        found = None
-    if found is None or not (found.origin or "").endswith(".py"):
+        return _text(beside, file)
+    found = _found(module)
+    if found is None:
         raise SpecError(
             f"{file}: reference: no Python module {module!r}; put {beside.name} beside the spec or install it"
         )
-    return Path(str(found.origin)).read_text(encoding="utf-8")
+    return _text(found, file)
+
+
+def _text(path: Path, file: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        reason = e.strerror if isinstance(e, OSError) else "it is not UTF-8 text"
+        raise SpecError(f"{file}: reference: {path} cannot be read: {reason}") from e
+
+
+def _found(module: str) -> Path | None:
+    """File of a module on the import path. Nothing is imported, not even the packages above it: that would run their code here."""
+    places: Sequence[str] | None = None
+    name = ""
+    origin = ""
+    for part in module.split("."):
+        name = f"{name}.{part}" if name else part
+        try:
+            found = next(
+                filter(None, (f.find_spec(name, places, None) for f in sys.meta_path if hasattr(f, "find_spec"))), None
+            )
+        except (ImportError, ValueError):
+            return None
+        if found is None:
+            return None
+        origin, places = found.origin or "", found.submodule_search_locations or []
+    return Path(origin) if origin.endswith(".py") else None
 
 
 def _entry(tree: ast.Module, wanted: str | None, file: str) -> ast.ClassDef | ast.FunctionDef:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import inspect
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -51,10 +51,27 @@ def call_reference(spec: KernelSpec, name: str, *args: Any, **kwargs: Any) -> An
     try:
         return reference_namespace(spec)[name](*args, **kwargs)
     except Exception as e:
-        line = next((f.lineno for f in inspect.trace()[::-1] if f.filename.startswith("<reference ")), "?")
+        raise _failed(spec, name, e) from e
+
+
+def call_for_list(spec: KernelSpec, name: str) -> list[Any]:
+    """What ``get_inputs`` or ``get_init_inputs`` gives. Raises SpecError where it fails, or gives no list."""
+    made = call_reference(spec, name)
+    if not isinstance(made, Iterable) or isinstance(made, str | bytes | Mapping) or hasattr(made, "untyped_storage"):
         raise SpecError(
-            f"{spec.origin or spec.name}: reference: line {line}: {name}: {type(e).__name__}: {one_line(e)}"
-        ) from e
+            f"{spec.origin or spec.name}: reference: {name}: gives {type(made).__name__}; return a list of arguments"
+        )
+    try:
+        return list(made)
+    except Exception as e:  # a generator runs only now
+        raise _failed(spec, name, e) from e
+
+
+def _failed(spec: KernelSpec, name: str, error: Exception) -> SpecError:
+    line = next((f.lineno for f in inspect.trace()[::-1] if f.filename.startswith("<reference ")), "?")
+    return SpecError(
+        f"{spec.origin or spec.name}: reference: line {line}: {name}: {type(error).__name__}: {one_line(error)}"
+    )
 
 
 @contextlib.contextmanager

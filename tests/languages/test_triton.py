@@ -11,7 +11,8 @@ import torch
 
 from evaluators import targets
 from evaluators.errors import SourceRejected
-from evaluators.judge.absent import elements, shrink
+from evaluators.judge.absent import shrink
+from evaluators.judge.cases import elements
 from evaluators.judge.judge import Judge
 from evaluators.languages import triton, triton_interpreter
 from evaluators.languages.triton_resources import amd_resources
@@ -191,11 +192,12 @@ def test_a_module_without_a_kernel_is_rejected() -> None:
 
 def test_shrinking_stays_inside_declared_ranges() -> None:
     spec = replace(SPEC, dims={"B": Dim(65536, 4096, 65536), "N": Dim(4096, 2, 4096)})
-    dims = shrink(spec)
+    dims = shrink(spec, lambda dims: elements(spec, dims))
     assert dims is not None
     assert all(spec.dims[k].low <= v <= spec.dims[k].high for k, v in dims.items())
     assert elements(spec, dims) < elements(spec, None)
-    assert shrink(make_spec("x", InputSpec("x", (4096, 4096)))) is None
+    fixed = make_spec("x", InputSpec("x", (4096, 4096)))
+    assert shrink(fixed, lambda dims: elements(fixed, dims)) is None
 
 
 def test_resources_from_amd_assembly() -> None:

@@ -286,3 +286,22 @@ def test_what_cannot_be_exported_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="cannot be exported") as caught:
         from_module(lambda x: x if x.sum() > 0 else -x, (torch.ones(2),), state_folder=tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_module_is_found_without_running_the_packages_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a spec runs nobody's code: not even that of the package a reference lies in."""
+    package = tmp_path / "noisy_package" / "inner"
+    package.mkdir(parents=True)
+    (tmp_path / "noisy_package" / "__init__.py").write_text("raise SystemExit(9)\n")
+    (package / "__init__.py").write_text("raise SystemExit(9)\n")
+    (package / "kernels.py").write_text("def double(x):\n    return x * 2\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = tmp_path / "elsewhere" / "spec.yaml"
+    spec.parent.mkdir()
+    spec.write_text("inputs: {x: [4]}\nreference: noisy_package.inner.kernels:double\n")
+    assert "def double" in load(str(spec)).reference
+    spec.write_text("inputs: {x: [4]}\nreference: noisy_package.absent:double\n")
+    with pytest.raises(SpecError, match=r"no Python module 'noisy_package\.absent'"):
+        load(str(spec))
