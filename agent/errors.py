@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from evaluators.suggest import suggest
+
 
 class AgentError(Exception):
     """Base of every error raised by this package."""
+
+
+def is_named(error: BaseException) -> bool:
+    """Whether an error is one of the project's own, whose message says what is wrong and what to do."""
+    return type(error).__module__.startswith(("agent.", "retrieval.", "knowledge.", "evaluators."))
+
+
+def told(error: BaseException) -> str:
+    """An error in one line for the user: a named one in its own words, any other one as the fault inside that it is."""
+    text = " ".join(str(error).split())
+    if is_named(error):
+        return text or type(error).__name__
+    return f"a fault inside ({type(error).__name__}{': ' * bool(text)}{text}); KERNELEVOLVE_DEBUG=1 shows the traceback"
 
 
 class EmitError(AgentError):
@@ -13,6 +30,10 @@ class EmitError(AgentError):
 
 class ProposerError(AgentError):
     """A proposer could not propose. The message says what to do."""
+
+
+class NothingToPropose(ProposerError):
+    """A proposer can do nothing for this spec, however often it is asked. The message says why, and what to do instead."""
 
 
 class EndpointMissing(ProposerError):
@@ -32,6 +53,14 @@ class SettingsError(AgentError):
 
     def __init__(self, name: str, value: object, need: str) -> None:
         super().__init__(f"setting {name}: {value!r} should be {need}")
+        self.name = name
+
+
+class UnknownSetting(SettingsError):
+    """A run setting of a name that there is not."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        AgentError.__init__(self, f"unknown setting {name!r}; {suggest(name, known)}")
         self.name = name
 
 

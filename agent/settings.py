@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from agent.errors import SettingsError
+from agent.errors import SettingsError, UnknownSetting
+from evaluators.suggest import suggest
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,10 @@ class RunSettings:
         from agent.search.memory import MEMORIES
         from agent.search.policies import POLICIES
 
-        self._need("policy", self.policy in POLICIES, f"one of {', '.join(POLICIES)}")
-        self._need("memory", self.memory in MEMORIES, f"one of {', '.join(MEMORIES)}")
+        for name, known in (("policy", POLICIES), ("memory", MEMORIES)):
+            given = getattr(self, name)
+            hint = suggest(str(given), known) if given not in known else ""
+            self._need(name, given in known, f"one of {', '.join(known)}{f'; {hint}' * hint.startswith('did')}")
 
     def _need(self, name: str, holds: bool, what: str) -> None:
         if not holds:
@@ -110,9 +113,9 @@ class RunSettings:
     def from_dict(cls, data: Mapping[str, Any]) -> RunSettings:
         """Inverse of :meth:`to_dict`, after JSON. Unknown fields raise :class:`agent.errors.SettingsError`."""
         known = {f.name: f for f in fields(cls)}
-        for name, value in data.items():
+        for name in data:
             if name not in known:
-                raise SettingsError(name, value, f"one of {', '.join(known)}")
+                raise UnknownSetting(name, tuple(known))
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         try:
             return cls(**values)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
+from evaluators.suggest import suggest
+
 # Names of union branches in pydantic's paths: they are not fields of a file.
 _BRANCHES = ("int", "float", "str", "bool", "none", "[key]")
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?`` where something close is known, else the list of what is."""
-    options = list(known)
-    close = difflib.get_close_matches(word, options, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(options)}"
 
 
 def explain(

@@ -14,9 +14,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, V
 
 from evaluators import local_cpu
 from evaluators.errors import TargetError
-from evaluators.forms import explain, suggest
+from evaluators.forms import explain
 from evaluators.home import home
 from evaluators.reading import read_yaml
+from evaluators.suggest import suggest
 from evaluators.target import Target
 
 Positive = Annotated[float, Field(gt=0)]

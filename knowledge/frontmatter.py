@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from evaluators.suggest import suggest
 from knowledge.errors import FrontMatterError
 
 KINDS = ("hardware", "constraints", "guidance", "kernel", "trace", "lesson")
@@ -70,41 +71,50 @@ def parse(text: str, file: str) -> FrontMatter:
 
 
 def checked(fields: Mapping[str, Any], file: str) -> dict[str, Any]:
-    """The fields of one of our documents, with list fields as lists of strings."""
+    """The fields of one of our documents, with list fields as lists of strings.
+
+    Raises :class:`knowledge.errors.FrontMatterError` that names every field at fault.
+    """
     known = (*TEXT_FIELDS, *LIST_FIELDS, *OTHER_FIELDS)
     out: dict[str, Any] = {}
+    faults: list[tuple[str, str]] = []
     for name, value in fields.items():
         if name not in known:
-            raise FrontMatterError(file, str(name), f"unknown field; known fields are {', '.join(known)}")
+            faults.append((str(name), f"unknown field; {suggest(str(name), known)}"))
+            continue
         if value is None:
             continue
-        if name in TEXT_FIELDS:
-            out[name] = _text(value, file, name)
-        elif name in LIST_FIELDS:
-            out[name] = _texts(value, file, name)
+        fault = _text_fault(value) if name in TEXT_FIELDS else _list_fault(value) if name in LIST_FIELDS else None
+        if fault:
+            faults.append((name, fault))
         else:
-            out[name] = value
-    for name in ("title", "kind", "targets"):
-        if not out.get(name):
-            raise FrontMatterError(file, name, "missing")
-    if out["kind"] not in KINDS:
-        raise FrontMatterError(file, "kind", f"{out['kind']!r} is not one of {', '.join(KINDS)}")
+            out[name] = value if name in OTHER_FIELDS else _stripped(value, listed=name in LIST_FIELDS)
+    wrong = {name for name, _ in faults}
+    faults += [(name, "missing") for name in ("title", "kind", "targets") if not out.get(name) and name not in wrong]
+    if "kind" in out and out["kind"] not in KINDS:
+        near = suggest(out["kind"], KINDS)
+        hint = f"; {near}" if near.startswith("did") else ""
+        faults.append(("kind", f"{out['kind']!r} is not one of {', '.join(KINDS)}{hint}"))
+    if faults:
+        (field, what), *rest = faults
+        raise FrontMatterError(file, field, "; ".join((what, *(f"{f}: {w}" for f, w in rest))))
     return out
 
 
-def _text(value: Any, file: str, name: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise FrontMatterError(file, name, f"expected text, got {value!r}")
-    return value.strip()
+def _stripped(value: Any, *, listed: bool) -> str | list[str]:
+    texts = [v.strip() for v in ([value] if isinstance(value, str) else value)]
+    return texts if listed else texts[0]
 
 
-def _texts(value: Any, file: str, name: str) -> list[str]:
+def _text_fault(value: Any) -> str | None:
+    return None if isinstance(value, str) and value.strip() else f"expected text, got {value!r}"
+
+
+def _list_fault(value: Any) -> str | None:
     if isinstance(value, str):
-        return [value.strip()]
+        return None
     if not isinstance(value, list):
-        raise FrontMatterError(file, name, f"expected a list, got {value!r}")
-    for item in value:
-        # A source may hold a colon and parse as a mapping; its author must quote it.
-        if not isinstance(item, str):
-            raise FrontMatterError(file, name, f"expected text, got {item!r} (quote values that hold ': ')")
-    return [item.strip() for item in value]
+        return f"expected a list, got {value!r}"
+    # A source may hold a colon and parse as a mapping; its author must quote it.
+    odd = [item for item in value if not isinstance(item, str)]
+    return f"expected text, got {odd[0]!r} (quote values that hold ': ')" if odd else None

@@ -22,7 +22,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         result = command().main(args=arguments, prog_name="kernelevolve", standalone_mode=False)
     except TyperException as error:
         message = exits.one_line(error.format_message()).replace("Value error, ", "")
-        print(f"error: {message}", file=sys.stderr)
+        print(f"error: {message}{_meant(message)}", file=sys.stderr)
         return exits.USAGE
     except (Abort, KeyboardInterrupt):
         print("error: interrupted", file=sys.stderr)
@@ -33,3 +33,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
         print("error: interrupted", file=sys.stderr)
         return exits.INTERRUPTED
     return int(result) if isinstance(result, int) else exits.OK
+
+
+_ELSEWHERE = {
+    "runs": "list", "ls": "list", "history": "list", "run": "optimize", "tune": "optimize", "search-kernel": "optimize",
+    "status": "show", "report": "show", "info": "show", "continue": "resume", "find": "search", "query": "search", "ask": "search",
+    "check": "judge", "verify": "judge", "time": "judge", "bench": "judge", "benchmark": "judge", "devices": "targets",
+    "suites": "specs", "suite": "batch", "save": "export", "load": "ingest", "add": "ingest", "version": "--version", "help": "--help",
+}  # fmt: skip
+"""Names that other programs give to what a command here does."""
+
+
+def _meant(message: str) -> str:
+    """What to type instead of a command that is not there; empty where the message is about something else or says so already."""
+    name = message.removeprefix("No such command ").rstrip(".").strip("'")
+    if not message.startswith("No such command ") or "Did you mean" in message:
+        return ""
+    return (
+        f" Did you mean '{_ELSEWHERE[name]}'?" if name in _ELSEWHERE else " `kernelevolve --help` lists the commands."
+    )

@@ -112,12 +112,13 @@ def batch(
     if told and not quiet:
         progress.print(f"[yellow]{told}[/]", soft_wrap=True)
     store = RunStore()
+    jobs = _jobs(items, dtype, sizes, settings, store)
     rows: list[BatchRow] = []
     for number, item in enumerate(items, 1):
         if not quiet:
             progress.rule(f"{number} of {len(items)}: {Path(item.ref).stem} on {item.target}")
         try:
-            rows.append(_one(item, dtype, sizes, settings, store, progress, quiet=quiet))
+            rows.append(_one(item, jobs.get(item.run_id), store, progress, quiet=quiet))
         except Interrupted as stop:
             write_batch(title, rows, folder)
             raise CommandError(
@@ -138,35 +139,50 @@ def batch(
         raise typer.Exit(NONE_CORRECT)
 
 
-def _one(
-    item: _Item,
-    dtype: str | None,
-    profile: str | None,
-    settings: RunSettings,
-    store: RunStore,
-    console: Console,
-    *,
-    quiet: bool,
-) -> BatchRow:
-    """One run: a finished one is read, one begun is resumed, else it starts. A failure is a row, not the end of the batch."""
+def _jobs(
+    items: list[_Item], dtype: str | None, profile: str | None, settings: RunSettings, store: RunStore
+) -> dict[str, Job]:
+    """What is to be started, by run id; a run begun earlier has its spec in the store.
+
+    Everything is read before anything is started: raises CommandError that names every spec that cannot be.
+    """
+    from agent.cli.exits import USAGE, code_of, one_line
+    from agent.cli.session import prepare
+    from knowledge.errors import RunNotFound
+
+    jobs: dict[str, Job] = {}
+    faults: list[str] = []
+    for item in items:
+        try:
+            if store.get_run(item.run_id).id == item.run_id:
+                continue
+        except RunNotFound:
+            pass
+        try:
+            jobs[item.run_id] = prepare(item.ref, item.target, dtype, profile, settings)
+        except Exception as error:
+            if code_of(error) != USAGE:
+                raise
+            faults.append(one_line(str(error)))
+    if faults:
+        raise CommandError(f"nothing was started: {'; '.join(dict.fromkeys(faults))}")
+    return jobs
+
+
+def _one(item: _Item, job: Job | None, store: RunStore, console: Console, *, quiet: bool) -> BatchRow:
+    """One run: it starts where there is a ``job``, else it is resumed, or read if finished. A failure is a row, not the batch's end."""
     from agent.cli.exits import code_of, one_line
-    from agent.cli.session import observe, prepare
+    from agent.cli.session import observe
     from agent.report.batch import BatchRow
     from agent.result import RunResult
     from agent.run import optimize, resume
-    from knowledge.errors import RunNotFound
 
     def run(listen: object) -> RunResult:
         assert callable(listen)
-        if begun:
+        if job is None:
             return resume(item.run_id, store=store, on_event=listen)
-        job: Job = prepare(item.ref, item.target, dtype, profile, settings)
         return optimize(job.spec, job.target, job.settings, store=store, on_event=listen, run_id=item.run_id)
 
-    try:
-        begun = store.get_run(item.run_id).id == item.run_id
-    except RunNotFound:
-        begun = False
     try:
         report, folder = observe(store, run, console, quiet=quiet)
     except Interrupted:
@@ -175,7 +191,7 @@ def _one(
         if code_of(error) is None:
             console.print(f"[red]{type(error).__name__}[/]: {one_line(str(error))}", soft_wrap=True)
         text = f"{type(error).__name__}: {one_line(str(error))}"
-        return BatchRow(spec=Path(item.ref).stem, target=item.target, dtype=dtype or "", error=text)
+        return BatchRow(spec=Path(item.ref).stem, target=item.target, dtype=job.spec.dtype if job else "", error=text)
     if not quiet:
         console.print(report.sentence, soft_wrap=True)
     return BatchRow.of(report, str(folder / "report.html"))
@@ -192,7 +208,7 @@ def _members(suites: list[str]) -> list[str]:
         elif asked.startswith("aten::") or Path(asked).is_file():
             refs.append(asked)
         else:
-            refs.append(str(shipped.find(asked)))
+            refs.append(str(shipped.find(asked, suites=True)))
     return list(dict.fromkeys(refs))
 
 

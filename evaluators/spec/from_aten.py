@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evaluators.errors import SpecError
@@ -121,19 +121,29 @@ def _find(name: str, file: str) -> Any:
     if not name.startswith("aten::") or packet not in packets:
         close = difflib.get_close_matches(packet, packets, n=1)
         hint = (
-            f"did you mean aten::{close[0]}?"
+            f"did you mean {_either(_complete(close[0], overload))}?"
             if close
             else "write it as aten::name.overload, for example aten::softmax.int"
         )
         raise SpecError(f"{file}: aten: no operator {name!r}; {hint}")
     known = getattr(torch.ops.aten, packet)
-    overloads = known.overloads()
-    if (overload or "default") not in overloads:
-        shown = ", ".join(
-            f"aten::{packet}.{o}" if o != "default" else f"aten::{packet}" for o in overloads if not o.endswith("out")
-        )
-        raise SpecError(f"{file}: aten: no overload {name!r}; there are {shown}")
+    if (overload or "default") not in known.overloads():
+        raise SpecError(f"{file}: aten: no overload {name!r}; there is {_either(_complete(packet))}")
     return getattr(known, overload or "default")
+
+
+def _complete(packet: str, wished: str = "") -> list[str]:
+    """Names of the operator's overloads that can be used as they stand: the one wished for where there is that, else all."""
+    import torch
+
+    overloads = [o for o in getattr(torch.ops.aten, packet).overloads() if not o.endswith("out")]
+    if (wished or "default") in overloads:
+        overloads = [wished or "default"]
+    return [f"aten::{packet}.{o}" if o != "default" else f"aten::{packet}" for o in overloads]
+
+
+def _either(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _guess_tensor(packet: str, schema_name: str, arg: str) -> InputSpec:

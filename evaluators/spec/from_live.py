@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import keyword
+import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +44,10 @@ def from_module(
     import torch
 
     label = name or _label(computation)
+    if not isinstance(example_inputs, tuple | list):
+        raise SpecError(
+            f"{label}: example_inputs: is {type(example_inputs).__name__}; pass a tuple with one value per argument, such as (x,)"
+        )
     examples = tuple(example_inputs)
     for i, value in enumerate(examples):
         if not isinstance(value, torch.Tensor | int | float | bool | None):
@@ -48,10 +55,17 @@ def from_module(
             raise SpecError(
                 f"{label}: example_inputs[{i}]: is {kind}; pass tensors, numbers, bools or None, one per argument"
             )
+    _fits(computation, examples, label)
     module = computation if isinstance(computation, torch.nn.Module) else _as_module(computation)
     try:
-        exported = torch.export.export(module, examples, strict=False)
-        graph_module = exported.module()
+        with _without_dumps():
+            exported = torch.export.export(module, examples, strict=False)
+            graph_module = exported.module()
+    except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode as e:
+        raise SpecError(
+            f"{label}: cannot be exported: what it does depends on the values of a tensor (an if, while, int() or shape made from "
+            f"one); write it with torch.where or masks, which compute both ways"
+        ) from e
     except Exception as e:  # torch.export raises many kinds
         reason = " ".join(str(e).split())[:240]
         raise SpecError(
@@ -78,6 +92,41 @@ def from_module(
         description=f"live {type(computation).__name__} {label}",
         state=str(_save(state, state_folder)) if state else None,
     )
+
+
+def _fits(computation: Any, examples: tuple[Any, ...], label: str) -> None:
+    """Raise SpecError where the examples are not one call's arguments. What has no readable signature is left to the export."""
+    import inspect
+
+    import torch
+
+    call = computation.forward if isinstance(computation, torch.nn.Module) else computation
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*examples)
+    except TypeError as e:
+        raise SpecError(
+            f"{label}: example_inputs: do not fit {label}{signature}: {e}; pass one value per argument, {len(examples)} given"
+        ) from e
+
+
+@contextmanager
+def _without_dumps() -> Iterator[None]:
+    """Keep back the graphs and warnings that a failing export writes to stderr: the error says what matters. After a success
+    everything written is passed on, as it is the computation's own."""
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    level = logger.level
+    kept = io.StringIO()
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with redirect_stderr(kept):
+            yield
+    finally:
+        logger.setLevel(level)
+    sys.stderr.write(kept.getvalue())
 
 
 def _as_module(call: Callable[..., Any]) -> nn.Module:

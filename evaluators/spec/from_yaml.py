@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluators.errors import SpecError
-from evaluators.forms import suggest
 from evaluators.reading import read_yaml
 from evaluators.spec import shapes
 from evaluators.spec.inputs import DISTS, resolve_args
 from evaluators.spec.kernel_spec import Dim, FloatType, InputSpec, KernelSpec, Tolerance
 from evaluators.spec.reference import check_arguments, model_source, read_reference
 from evaluators.spec.schema import DTYPES, DimForm, TensorForm, parse
+from evaluators.suggest import suggest
 
 Profile = Literal["cpu", "gpu"]
 

@@ -6,10 +6,10 @@ import typing
 from pathlib import Path
 
 from evaluators.errors import SpecError
-from evaluators.forms import suggest
 from evaluators.spec import suites
 from evaluators.spec.from_yaml import Profile, load_yaml
 from evaluators.spec.kernel_spec import FloatType, KernelSpec
+from evaluators.suggest import suggest
 
 
 def load(ref: str, *, dtype: str | None = None, profile: Profile = "cpu") -> KernelSpec:

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from evaluators.errors import SpecError
-from evaluators.forms import suggest
+from evaluators.suggest import suggest
 
 _SUFFIXES = (".yaml", ".yml", ".py")
 
@@ -32,13 +32,18 @@ def members(name: str) -> tuple[Path, ...]:
     return found
 
 
-def find(ref: str) -> Path:
-    """File of a shipped spec named ``suite/spec`` or ``spec``. Raises SpecError where there is none, or more than one."""
+def find(ref: str, *, suites: bool = False) -> Path:
+    """File of a shipped spec named ``suite/spec`` or ``spec``. Raises SpecError where there is none, or more than one; with ``suites`` its
+    message speaks of suites too, for a caller that takes both."""
     everything = {f"{suite}/{p.stem}": p for suite in names() for p in members(suite)}
     matches = [key for key in everything if ref in (key, key.partition("/")[2])]
     if len(matches) > 1:
         raise SpecError(f"{ref}: is in several suites; write one of {', '.join(matches)}")
     if not matches:
         known = [key.partition("/")[2] for key in everything] if "/" not in ref else list(everything)
+        if suites:
+            hint = suggest(ref, [*names(), *known])
+            listed = f"suites are {', '.join(names())}, specs are {', '.join(known)}"
+            raise SpecError(f"{ref}: no such suite, spec, folder or file; {hint if hint.startswith('did') else listed}")
         raise SpecError(f"{ref}: no such spec or file; {suggest(ref, known)}")
     return everything[matches[0]]

@@ -29,7 +29,16 @@ from tests.report.synthetic_run import record
         (["optimize", "layernorm", "--proposer", "oracle"], 2, "--proposer"),
         (["optimize", "layernorm", "--proposer", "llm"], 3, "OPENAI_API_KEY"),
         (["optimize", "layernorm", "--start-from", "no_such_kernel.py"], 2, "no_such_kernel.py"),
-        (["batch", "no_such_suite"], 2, "no_such_suite"),
+        (["batch", "no_such_suite"], 2, "suites are examples, starter, specs are "),
+        (["batch", "startr"], 2, "did you mean 'starter'?"),
+        (["runs"], 2, "Did you mean 'list'?"),
+        (["poem"], 2, "`kernelevolve --help` lists the commands"),
+        (["optimize", "layernorm", "--target", "h100"], 2, "did you mean 'nvidia-h100'?"),
+        (["optimize", "layernorm", "--dtype", "fp16"], 2, "did you mean 'float16'?"),
+        (["optimize", "layernorm", "--policy", "gredy"], 2, "one of greedy, beam; did you mean 'greedy'?"),
+        (["optimize", "aten::sofmax.int"], 2, "did you mean aten::softmax.int?"),
+        (["optimize", "aten::sofmax"], 2, "did you mean aten::softmax.int?"),
+        (["optimize", "aten::softmax"], 2, "there is aten::softmax.int"),
         (["resume", "no-such-run"], 2, "kernelevolve list"),
         (["resume", "last"], 2, "last"),
         (["show", "no-such-run"], 2, "no-such-run"),
@@ -93,6 +102,21 @@ def test_an_unreadable_kernel_file_is_refused_before_anything_runs(
     shown = command(*arguments)
     assert says in shown.error
     assert shown.code == exits.USAGE
+
+
+def test_a_batch_reads_every_spec_before_it_starts_one(
+    command: Command, toy: object, home: Path, tmp_path: Path
+) -> None:
+    good, bad, worse = (tmp_path / f"{n}.yaml" for n in ("a_good", "b_bad", "c_worse"))
+    good.write_text("inputs: {x: [4]}\nreference: |\n  def f(x):\n      return x + 1\n")
+    bad.write_text("inputs: {x: [N]}\nreference: |\n  def f(x):\n      return x + 1\n")
+    worse.write_text("inpts: {x: [4]}\n")
+    shown = command("batch", tmp_path, "--target", "cpu-x86-64", "--quiet")
+    assert shown.code == exits.USAGE
+    assert "nothing was started" in shown.error
+    assert "b_bad.yaml: inputs.x.shape" in shown.error, "every fault is named, not the first only"
+    assert "c_worse.yaml: inpts" in shown.error
+    assert command("list", "--json").json == []
 
 
 def test_a_missing_compiler_is_said_at_once(

@@ -54,7 +54,7 @@ HEAD = "title: T\nkind: guidance\ntargets: [any]\n"
         ("title: T\nkind: guidance\n", "a.md: targets: missing"),
         ("kind: guidance\ntargets: [any]\n", "a.md: title: missing"),
         ("title: T\nkind: novel\ntargets: [any]\n", "a.md: kind: 'novel' is not one of"),
-        (HEAD + "pattern: x\n", "a.md: pattern: unknown field"),
+        (HEAD + "pattern: x\n", "a.md: pattern: unknown field; did you mean 'patterns'?"),
         (HEAD + "patterns: {a: 1}\n", "a.md: patterns: expected a list"),
         (HEAD + "sources: [a: b]\n", "a.md: sources: expected text"),
         (HEAD + "title: [\n", "a.md: front matter: line "),
@@ -76,3 +76,21 @@ def test_unclosed() -> None:
 def test_a_rule_or_foreign_front_matter_is_plain_markdown() -> None:
     assert parse("---\n\nA rule above.\n", "a.md").fields == {}
     assert parse("---\nlayout: post\ntags: [x]\n---\nbody\n", "a.md").fields == {"layout": "post", "tags": ["x"]}
+
+
+def test_every_fault_is_named_at_once() -> None:
+    block = "kind: guidence\ncolour: red\npatterns: {a: 1}\nsources: [null]\n"
+    with pytest.raises(FrontMatterError) as caught:
+        parse(f"---\n{block}---\nbody\n", "a.md")
+    text = str(caught.value)
+    assert "\n" not in text
+    for part in (
+        "colour: unknown field",
+        "patterns: expected a list",
+        "sources: expected text",
+        "title: missing",
+        "targets: missing",
+        "kind: 'guidence' is not one of hardware",
+        "did you mean 'guidance'?",
+    ):
+        assert part in text

@@ -74,7 +74,7 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "spec dtype unknown": (
         GOOD + "dtype: fp16\n",
-        "FILE: dtype: 'fp16' is not accepted; known are float32, bfloat16, float16, float64",
+        "FILE: dtype: 'fp16' is not accepted; did you mean 'float16'?",
     ),
     "mode unknown": (
         GOOD + "mode: training\n",

@@ -35,8 +35,8 @@ def test_the_good_one_loads(tmp_path: Path) -> None:
         ("no/such.yaml", "no/such.yaml: no such file; give the path of a YAML spec or KernelBench file"),
         ("layernrm", "layernrm: no such spec or file; did you mean 'layernorm'?"),
         ("starter/layernrm", "starter/layernrm: no such spec or file; did you mean 'starter/layernorm'?"),
-        ("aten::sofmax.int", "aten::sofmax.int: aten: no operator 'aten::sofmax.int'; did you mean aten::softmax?"),
-        ("aten::softmax", "aten::softmax: aten: no overload 'aten::softmax'; there are aten::softmax.int"),
+        ("aten::sofmax.int", "aten::sofmax.int: aten: no operator 'aten::sofmax.int'; did you mean aten::softmax.int?"),
+        ("aten::softmax", "aten::softmax: aten: no overload 'aten::softmax'; there is aten::softmax.int"),
         ("aten::relu_", "aten::relu_: aten: aten::relu_ writes into 'self'; use the functional overload"),
         (
             "aten::mul.Scalar",
