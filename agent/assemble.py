@@ -77,9 +77,9 @@ def synthesizer(settings: RunSettings) -> Synthesize | None:
 
 
 def _work(spec: KernelSpec) -> Any:
-    from agent.proposers.builtin.propose import traced
     from evaluators.errors import TraceError
     from evaluators.ir.facts import work
+    from evaluators.trial import traced
 
     try:
         return work(traced(spec))
@@ -94,14 +94,14 @@ def judge(spec: KernelSpec, target: Target) -> AbstractContextManager[Judge]:
     return RealJudge(spec, target)
 
 
-def facts(spec: KernelSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(operators, loop-IR patterns) of a spec; both empty where it cannot be traced, which only leaves retrieval fewer words to go by."""
-    from agent.proposers.builtin.propose import traced
-    from evaluators.errors import TraceError
-    from evaluators.ir.facts import operators, patterns
+def facts(spec: KernelSpec, target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(operators, loop-IR patterns) of a spec, whose reference is tried out for them on the target's device.
 
-    try:
-        program = traced(spec)
-    except TraceError:
-        return (), ()
-    return operators(program), patterns(program)
+    Both are empty where it works but cannot be traced, which only leaves retrieval fewer words to go by. Raises
+    :class:`evaluators.errors.SpecError` where it does not work.
+    """
+    from evaluators.ir.facts import operators, patterns
+    from evaluators.trial import tried
+
+    program = tried(spec, target).program
+    return (operators(program), patterns(program)) if program is not None else ((), ())

@@ -24,8 +24,8 @@ from evaluators.target import Target
 from knowledge.runs.records import Run
 from knowledge.runs.store import RunStore
 
-Facts = Callable[[KernelSpec], tuple[tuple[str, ...], tuple[str, ...]]]
-"""spec → (operators, loop-IR patterns)."""
+Facts = Callable[[KernelSpec, Target], tuple[tuple[str, ...], tuple[str, ...]]]
+"""spec, target → (operators, loop-IR patterns). Raises :class:`evaluators.errors.SpecError` where the reference does not work there."""
 
 
 def optimize(
@@ -44,15 +44,17 @@ def optimize(
 ) -> RunResult:
     """Search for a fast kernel for ``spec`` on ``target``. Parts not given are the real ones, from ``agent.assemble``.
 
-    Raises :class:`agent.errors.RunInterrupted` on Ctrl-C, with everything judged kept; :func:`resume` goes on from there.
+    Raises :class:`evaluators.errors.SpecError` where the reference does not work on the target, before anything is searched, and
+    :class:`agent.errors.RunInterrupted` on Ctrl-C, with everything judged kept; :func:`resume` goes on from there.
     """
     settings = settings or RunSettings()
     store = store or assemble.open_store(settings)
     run_id = run_id or new_run_id(spec.name)
-    # What can be missing (an endpoint, a model) is found out before anything is recorded.
+    # What can be missing (an endpoint, a model), and a reference that does not work, is found out before anything is recorded.
+    proposers = proposers or assemble.proposers(settings)
+    on_event(Preparing("trying out and tracing the reference"))
+    operators, patterns = (facts or assemble.facts)(spec, target)
     parts = _parts(settings, run_id, proposers, retriever, judge_factory, synthesize, on_event)
-    on_event(Preparing("tracing the reference"))
-    operators, patterns = (facts or assemble.facts)(spec)
     run = store.create_run(run_id, spec, target, settings.to_dict(), operators, patterns)
     return _drive(run, settings, store, parts, on_event, resumed=False)
 

@@ -25,7 +25,7 @@ def begin(state: StudioInput) -> RunState:
     target = targets.load(state.get("target") or "auto")
     spec = load(state["spec"], profile=target.kind)
     store = assemble.open_store(settings)
-    operators, patterns = assemble.facts(spec)
+    operators, patterns = assemble.facts(spec, target)
     run = store.create_run(new_run_id(spec.name), spec, target, settings.to_dict(), operators, patterns)
     _runtimes[run.id] = _open(run, store, settings)
     first_step(_runtimes[run.id])

@@ -26,7 +26,7 @@ from evaluators.judge.processes import environment
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 
-LIMITS = {"start": 120.0, "import": 10.0, "constructor": 180.0, "inputs": 180.0, "forward": 300.0, "trace": 180.0}
+LIMITS = {"start": 120.0, "import": 120.0, "constructor": 180.0, "inputs": 180.0, "forward": 300.0, "trace": 180.0}
 """Seconds for each stage."""
 LARGEST = 256 << 20
 """Bytes of a message: programs with thousands of kernels take a tenth of it."""
@@ -69,15 +69,20 @@ def traced(spec: KernelSpec) -> Program:
     return found.program
 
 
+def signature(spec: KernelSpec) -> tuple[str, ...]:
+    """Names of the arguments that forward is called with. Raises SpecError where the reference does not work."""
+    return tried(spec).signature
+
+
 def _here(spec: KernelSpec) -> Trial:
     """A live module has run here already, and what stands for it is generated text."""
     from evaluators.ir.trace import trace
-    from evaluators.spec.model import signature
+    from evaluators.spec import model
 
     try:
-        return Trial(signature(spec), trace(spec))
+        return Trial(model.signature(spec), trace(spec))
     except TraceError as error:
-        return Trial(signature(spec), None, str(error))
+        return Trial(model.signature(spec), None, str(error))
 
 
 def _apart(spec: KernelSpec, device: str) -> Trial:

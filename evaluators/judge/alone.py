@@ -23,12 +23,13 @@ def judge_file(
 ) -> Evaluation:
     """Judge the candidate in a file against a problem (anything ``evaluators.spec.load`` accepts).
 
-    A C++ candidate may come without its loader. Raises the package's named errors where file, problem or target are no good; a bad
-    candidate is a verdict, not an error.
+    A C++ candidate may come without its loader. Raises the package's named errors where file, problem (its reference included) or
+    target are no good; a bad candidate is a verdict, not an error.
     """
     from evaluators import spec as specs
     from evaluators import targets
     from evaluators.errors import SourceRejected, SpecError
+    from evaluators.trial import tried
 
     path = Path(candidate_path)
     try:
@@ -41,6 +42,7 @@ def judge_file(
         language = language or languages.guess(source)
     except SourceRejected as error:
         return Evaluation(path.stem, place.name, "source_rejected", 0.0, message=str(error))
+    tried(spec, place)  # a reference that does not work is no verdict on the candidate
     candidate = Candidate(path.stem, language, languages.finished(source, language), "manual")
     with Judge(spec, place, settings) as judge:
         return judge.confirm(candidate) if timed else judge.evaluate(candidate, timed=False)

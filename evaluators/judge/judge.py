@@ -207,11 +207,11 @@ class Judge:
     def _traced(self) -> Program | None:
         """The reference's program, traced once; ``None`` where it cannot be, and ``_untraced`` then says why."""
         if self._program is None and not self._untraced:
-            from evaluators.ir.trace import trace
+            from evaluators.trial import traced
 
             # A verdict already found must not be lost to a reference that cannot be counted, whatever the tracer makes of it.
             try:
-                self._program = trace(self.spec)
+                self._program = traced(self.spec)
             except Exception as error:
                 said = str(error).splitlines()[0][:160] if str(error) else "no message"
                 self._untraced = f"no roofline: {type(error).__name__}: {said}"

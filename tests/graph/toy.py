@@ -39,7 +39,7 @@ TARGET = Target(
 )
 
 
-def facts(_spec: KernelSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def facts(_spec: KernelSpec, _target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Operators and patterns of the toy spec."""
     return ("aten::toy",), ("pointwise",)
 
