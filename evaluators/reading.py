@@ -49,3 +49,5 @@ def read_yaml(path: Path, error: type[EvaluatorError] = SpecError) -> Any:
         raise error(f"{path}: {line}{e.problem or e.context}; fix the YAML there") from e
     except yaml.YAMLError as e:
         raise error(f"{path}: is not YAML: {' '.join(str(e).split())}") from e
+    except (RecursionError, MemoryError) as e:
+        raise error(f"{path}: is nested too deeply to be read; write it flatter") from e

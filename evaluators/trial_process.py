@@ -130,7 +130,7 @@ def _carried(spec: KernelSpec, what: str, value: Any, tensors: list[Any] | None 
     try:
         wire.flatten(value, [] if tensors is None else tensors)
     except TypeError as error:
-        kind = str(error).removesuffix(" cannot cross processes")
+        kind = str(error).removeprefix("a ").removesuffix(" cannot cross processes")
         raise SpecError(
             f"{_where(spec)}: {what}: gives {kind}; only tensors, numbers, text, None and lists, tuples and dicts of them can be used"
         ) from error

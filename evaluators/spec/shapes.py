@@ -17,12 +17,18 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 _LARGEST = 2**62
+_BITS = 1000
+"""Bits of a number on the way to a result; more could not be turned into a float, and soon not be held in memory."""
+_LONGEST = 400
+"""Characters of an expression."""
 
 
 def _parse(text: str) -> ast.expr:
+    if len(text) > _LONGEST:
+        raise ValueError(f"'{text[:40]}…' has {len(text)} characters; an expression has at most {_LONGEST}")
     try:
         return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError) as e:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise ValueError(f"{text!r} is not an expression of dims and numbers") from e
 
 
@@ -35,7 +41,7 @@ def names(text: str) -> tuple[str, ...]:
 def evaluate(text: str, dims: Mapping[str, int]) -> int | float:
     """Value of an expression of ``+ - * / // **``, brackets, numbers and dims. Raises ValueError naming what is wrong."""
     value: int | float | complex = _value(_parse(text), text, dims)
-    if isinstance(value, complex) or not math.isfinite(value):
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"{text!r} is not a finite number at {dict(dims)}")
     return value
 
@@ -55,7 +61,10 @@ def _value(node: ast.expr, text: str, dims: Mapping[str, int]) -> Any:
         if isinstance(node.op, ast.Pow) and abs(right) > 64:
             raise ValueError(f"the power in {text!r} is larger than 64")
         try:
-            return _BINARY[type(node.op)](left, right)
+            result = _BINARY[type(node.op)](left, right)
+            if isinstance(result, int) and result.bit_length() > _BITS:
+                raise ValueError(f"{text!r} grows beyond 2^{_BITS} on its way at {dict(dims)}")
+            return result
         except (ZeroDivisionError, OverflowError) as e:
             raise ValueError(f"{text!r} cannot be computed at {dict(dims)}: {e}") from e
     raise ValueError(f"{text!r} may use only dims, numbers and + - * / // ** ( )")

@@ -58,3 +58,21 @@ def test_unknown_dtype_and_binary_file(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SpecError, match="cannot be read: it is not UTF-8 text"):
         load(str(file))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("inputs: {x: {shape: ['((2**64)**64)**64']}}", "inputs.x.shape: '((2**64)**64)**64' grows beyond 2^1000"),
+        (f"inputs: {{x: {{shape: ['{'+'.join('1' * 5000)}']}}}}", "has 9999 characters; an expression has at most 400"),
+        (f"inputs: {{x: {{shape: ['{'9' * 390}']}}}}", "outside 0 … 2^62"),
+        ("[" * 5000 + "]" * 5000, "is nested too deeply"),
+    ],
+    ids=["towers of powers", "long sums", "digits", "deep YAML"],
+)
+def test_what_grows_without_bound_is_refused_at_once(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(f"{text}\nreference: |\n  def reference(x): return x\n")
+    with pytest.raises(SpecError) as caught:
+        load(str(file))
+    assert says in str(caught.value)

@@ -38,12 +38,12 @@ CASES = {
     "inputs too large": (spec(MODEL + "return x", (10**6, 10**7)), "inputs.x: normal of shape [1000000, 10000000] in float32"),
     "needs too much memory": (spec(MODEL + "return torch.ones(1 << 42)"), "calling forward: line 5: RuntimeError"),
     "gives nothing": (spec(MODEL + "return None"), "forward: returns no tensor"),
-    "gives a set": (spec(MODEL + "return {1}"), "forward: gives a set; only tensors"),
+    "gives a set": (spec(MODEL + "return {1}"), "forward: gives set; only tensors"),
     "gives a sparse tensor": (spec(MODEL + "return x.to_sparse()"), "returns a sparse coo tensor"),
     "gives a list in itself": (spec(MODEL + "a = [x]; a.append(a); return a"), "gives a list that holds itself"),
     "inputs are no list": (bench("5"), "get_inputs: gives int; return a list"),
     "inputs are nothing": (bench("[torch.ones(4)]", "None"), "get_init_inputs: gives NoneType; return a list"),
-    "inputs cannot travel": (bench("[object()]"), "get_inputs(): gives a object; only tensors"),
+    "inputs cannot travel": (bench("[object()]"), "get_inputs(): gives object; only tensors"),
 }  # fmt: skip
 
 
