@@ -47,13 +47,14 @@ def result_of(store: RunStore, run_id: str) -> RunResult:
     best = store.candidate(run.best) if run.best else None
     confirmed = store.evaluation(best.id, "confirm") if best else None
     kernel = run.recommendation == "kernel"
-    text = message(run.recommendation or "baseline", run.best, confirmed)
+    evaluations = store.evaluations(run.id)
+    text = message(run.recommendation or "baseline", run.best, confirmed, "" if evaluations else run.reason)
     return RunResult(
         run_id=run.id,
         recommendation="kernel" if kernel else "baseline",
         best=best,
         confirmed=confirmed,
-        evaluations=store.evaluations(run.id),
+        evaluations=evaluations,
         reason=run.reason,
         message=text
         if run.status == "finished"

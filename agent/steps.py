@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict, replace
 
+from agent.errors import NothingToPropose, is_named, told
 from agent.events import (
     BestChanged,
     CandidateJudged,
@@ -78,18 +80,20 @@ def generate(runtime: Runtime, state: ShareState) -> None:
     if any(p.draw == share.draws[0] for p in runtime.store.proposals(runtime.run.id, step.step)):
         return
     begin = time.perf_counter()
-    error = ""
+    error, final = "", False
     filled = Filled()
     try:
         filled = fill(runtime.proposers[share.proposer], context_of(runtime, step, share), runtime.aliases)
     except Exception as failure:  # a proposer's bug costs its share, never the run
-        error = " ".join(f"{type(failure).__name__}: {failure}".split())
+        if os.environ.get("KERNELEVOLVE_DEBUG") and not is_named(failure):
+            raise
+        error, final = told(failure), isinstance(failure, NothingToPropose)
         runtime.on_event(ProposerFailed(runtime.run.id, step.step, share.proposer, error))
     end = time.perf_counter()
     runtime.clock.proposed(begin, end)
     proposal = Proposal(
         runtime.run.id, step.step, share.draws[0], share.proposer, len(share.draws), len(filled.fresh), filled.repeats,
-        error, end - begin,
+        error, end - begin, final,
     )  # fmt: skip
     if runtime.store.add_proposal(proposal, filled.fresh):
         for candidate in filled.fresh:

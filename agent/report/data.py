@@ -94,6 +94,8 @@ class RunReport:
         verdict = self.verdict
         kind = self.recommendation
         if kind == "none":
+            if self.stop_reason and not any(n.evaluation for n in self.nodes):
+                return f"Keep PyTorch: {self.stop_reason}."
             count = len(self.nodes)
             return f"No correct kernel in {count} candidate{'s' * (count != 1)}; keep PyTorch.{self._last_failure}"
         if kind == "untimed":

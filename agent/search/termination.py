@@ -51,6 +51,8 @@ def ended(
     lost = [n.evaluation for n in judged[-LOST:]]
     if len(lost) == LOST and all(e.status == "infrastructure" for e in lost):
         return f"the judge could not work {LOST} times in a row: {lost[-1].message}"
+    if all(p in graph.hopeless for p in settings.proposers):
+        return "; ".join(dict.fromkeys(graph.hopeless[p] for p in settings.proposers))
     if all(graph.failed(p) for p in settings.proposers):
         last = settings.proposers[-1]
         return f"{' and '.join(settings.proposers)} failed again and again, last: {graph.failures[last][-1]}"

@@ -35,7 +35,8 @@ def conclude(runtime: Runtime, reason: str) -> tuple[Recommendation, str | None]
     best = _about(recommendation, confirmed) or next(iter(fallback), None)
     store.finish_run(run.id, reason, recommendation, best)
     about = next((e for e in confirmed if e.candidate_id == best), None)
-    runtime.on_event(RunFinished(run.id, recommendation, best, reason, message(recommendation, best, about)))
+    text = message(recommendation, best, about, "" if graph.judged else reason)
+    runtime.on_event(RunFinished(run.id, recommendation, best, reason, text))
     return recommendation, best
 
 
@@ -46,8 +47,8 @@ def _about(recommendation: Recommendation, confirmed: list[Evaluation]) -> str |
     return max(right, key=lambda e: e.timing.ratio if e.timing else 0.0).candidate_id if right else None
 
 
-def message(recommendation: str, best: str | None, confirmed: Evaluation | None) -> str:
-    """What a run recommends, in one line."""
+def message(recommendation: str, best: str | None, confirmed: Evaluation | None, unjudged: str = "") -> str:
+    """What a run recommends, in one line. ``unjudged``: why it ended, where it came to judge no candidate at all."""
     timing = confirmed.timing if confirmed else None
     if recommendation == "kernel" and timing:
         return (
@@ -55,7 +56,7 @@ def message(recommendation: str, best: str | None, confirmed: Evaluation | None)
             f"(95% interval {interval(timing.low, timing.high)}, fresh processes)"
         )
     if best is None:
-        return "keep the PyTorch baseline: no candidate was correct"
+        return f"keep the PyTorch baseline: {unjudged or 'no candidate was correct'}"
     if confirmed is None:
         return f"keep the PyTorch baseline: nothing was timed on this machine; {best} is the best candidate that passed the checks"
     if timing is None or confirmed.status != "correct":

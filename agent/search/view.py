@@ -17,7 +17,8 @@ Move = tuple[str, tuple[str, ...], str]
 class SearchGraph:
     """G=(V, E). ``nodes`` maps ids to judged candidates in order of step and draw; ``steps`` are the run's steps.
 
-    ``spent`` are the moves that brought nothing new, ``failures`` each proposer's errors since it last succeeded.
+    ``spent`` are the moves that brought nothing new, ``failures`` each proposer's errors since it last succeeded, ``hopeless`` what
+    those say that can do nothing for the spec.
     """
 
     def __init__(self, store: RunStore, run_id: str) -> None:
@@ -25,6 +26,7 @@ class SearchGraph:
         self.nodes: dict[str, Judged] = {}
         self.steps: list[Step] = []
         self.failures: dict[str, list[str]] = {}
+        self.hopeless: dict[str, str] = {}
         self.spent: set[Move] = set()
         self.refresh()
         self.learn()
@@ -48,6 +50,7 @@ class SearchGraph:
         self.failures = {}
         for p in proposals:
             self.failures[p.proposer] = [*self.failures.get(p.proposer, []), p.error] if p.error else []
+        self.hopeless = {p.proposer: p.error for p in proposals if p.final}
 
     @property
     def judged(self) -> list[Judged]:
@@ -56,7 +59,7 @@ class SearchGraph:
 
     def failed(self, proposer: str) -> bool:
         """Whether a proposer is given up."""
-        return len(self.failures.get(proposer, ())) >= FAILURES
+        return proposer in self.hopeless or len(self.failures.get(proposer, ())) >= FAILURES
 
     def ranked(self) -> list[Judged]:
         """Correct candidates, best first; of equals the older one first."""

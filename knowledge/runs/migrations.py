@@ -74,7 +74,12 @@ def replies(connection: Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, replies)
+def final_failures(connection: Connection) -> None:
+    """Whether a proposer that failed can do nothing for the spec at all."""
+    connection.execute(text("ALTER TABLE proposals ADD COLUMN final BOOLEAN NOT NULL DEFAULT FALSE"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, replies, final_failures)
 
 
 def migrate(connection: Connection) -> int:

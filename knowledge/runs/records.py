@@ -93,7 +93,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What one share came to: candidates asked for, made, and dropped as repeats of an earlier source; ``error`` if it failed."""
+    """What one share came to: candidates asked for, made, and dropped as repeats of an earlier source; ``error`` if it failed, ``final``
+    where the proposer can do nothing for the spec, however often it is asked."""
 
     run_id: str
     step: int
@@ -104,6 +105,7 @@ class Proposal:
     repeats: int
     error: str
     seconds: float
+    final: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     Column,
     Dialect,
     Float,
@@ -147,6 +148,7 @@ proposals = Table(
     Column("repeats", Integer, nullable=False),
     Column("error", Text, nullable=False),
     Column("seconds", Float, nullable=False),
+    Column("final", Boolean, nullable=False),
 )
 
 retrievals = Table(

@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from agent import events
-from agent.errors import RunBusyError, RunInterrupted, RunStalled
+from agent.errors import NothingToPropose, RunBusyError, RunInterrupted, RunStalled
 from agent.report import load
 from agent.result import RunResult
 from agent.run import optimize, resume
@@ -126,8 +126,48 @@ def test_one_branch_may_fail_without_the_others(world: World) -> None:
     world.proposers = {"builtin": ToyProposer(), "llm": Failing("llm", independent=True)}
     result = world.run(evaluations=6, proposers=("builtin", "llm"))
     assert len(result.evaluations) == 6
-    assert {e.message for e in world.told(events.ProposerFailed)} == {"RuntimeError: no endpoint at all"}
-    assert "llm failed: RuntimeError: no endpoint at all" in str(world.store.steps("toy-1")[0].reflection)
+    assert {e.message for e in world.told(events.ProposerFailed)} == {
+        "a fault inside (RuntimeError: no endpoint at all); KERNELEVOLVE_DEBUG=1 shows the traceback"
+    }
+    assert "llm failed: a fault inside (RuntimeError: no endpoint at all)" in str(world.store.steps("toy-1")[0].reflection)
+
+
+class Hopeless(ToyProposer):
+    """Can do nothing for this spec."""
+
+    def propose(self, context: Any, n: int) -> list[Candidate]:
+        self.calls.append(context)
+        raise NothingToPropose("sort is left to PyTorch: there is nothing to generate")
+
+
+def test_a_run_with_nothing_to_generate_ends_at_once_and_says_why(world: World) -> None:
+    world.proposers = {"builtin": Hopeless()}
+    result = world.run(evaluations=6)
+    assert [len(c.ids) for c in world.proposers["builtin"].calls] == [4]
+    why = "sort is left to PyTorch: there is nothing to generate"
+    assert [e.message for e in world.told(events.ProposerFailed)] == [why]
+    assert (result.recommendation, result.reason) == ("baseline", why)
+    assert result.message == f"keep the PyTorch baseline: {why}" == world.told(events.RunFinished)[0].message
+    assert load("toy-1", world.store).sentence == f"Keep PyTorch: {why}."
+    assert world.judge.judged == []
+
+
+def test_a_proposer_with_nothing_to_do_leaves_the_run_to_the_others(world: World) -> None:
+    world.proposers = {"builtin": Hopeless(), "llm": ToyProposer("llm")}
+    result = world.run(evaluations=6, proposers=("builtin", "llm"))
+    assert len(result.evaluations) == 6
+    assert len(world.proposers["builtin"].calls) == 1
+
+
+def test_a_fault_inside_a_proposer_is_raised_for_who_debugs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(ToyProposer):
+        def propose(self, context: Any, n: int) -> list[Candidate]:
+            raise KeyError("oops")
+
+    world.proposers = {"builtin": Failing()}
+    monkeypatch.setenv("KERNELEVOLVE_DEBUG", "1")
+    with pytest.raises(KeyError):
+        world.run(evaluations=6)
 
 
 def test_prompts_are_synthesized_for_proposers_that_read_them(world: World) -> None:

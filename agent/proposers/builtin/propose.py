@@ -8,7 +8,7 @@ along the parent's knobs, preferring the direction of the last gain.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 from agent.proposers.base import Context, Judged
 from agent.proposers.builtin import space
-from agent.proposers.builtin.plan import SCHEDULE, Choice, Knob, Plan, fingerprint, flatten, unflatten
+from agent.proposers.builtin.gains import effects, last_gain
+from agent.proposers.builtin.plan import Choice, Knob, Plan, fingerprint, flatten, unflatten
 from evaluators.candidate import Candidate
 from evaluators.errors import TraceError
-from evaluators.ir.kernel import Kernel, Program
+from evaluators.ir.kernel import Kernel, LibraryCall, Program
 from evaluators.ir.pattern import classify
-from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from knowledge.exemplars import Exemplar, load, load_all
 from knowledge.moves import Move, parse_moves
@@ -36,12 +36,15 @@ class Emitter(Protocol):
     def facts(self, kernel: Kernel, program: Program) -> Mapping[str, int | str]: ...
 
 
+BACKENDS = {"cpp": "agent.proposers.builtin.cpp", "triton": "agent.proposers.builtin.triton"}
+"""Language → the module that writes it."""
+
+
 def emitter(language: str) -> Emitter | None:
     """The built-in backend of a language; ``None`` where it has none. A new backend is one line here."""
     import importlib
 
-    backends = {"cpp": "agent.proposers.builtin.cpp", "triton": "agent.proposers.builtin.triton"}
-    name = backends.get(language)
+    name = BACKENDS.get(language)
     return None if name is None else importlib.import_module(name)
 
 
@@ -63,18 +66,6 @@ class Proposal:
     parents: tuple[str, ...] = ()
 
 
-_programs: dict[str, Program] = {}
-
-
-def traced(spec: KernelSpec) -> Program:
-    """The spec's program; specs are immutable, so one trace serves every step."""
-    from evaluators.ir.trace import trace
-
-    if spec.digest not in _programs:
-        _programs[spec.digest] = trace(spec)
-    return _programs[spec.digest]
-
-
 class BuiltinProposer:
     """Implements ``agent.proposers.base.Proposer``."""
 
@@ -83,15 +74,23 @@ class BuiltinProposer:
     def propose(self, context: Context, n: int) -> list[Candidate]:
         """At most ``n`` new candidates, none of which repeats a plan already judged in this run.
 
-        Raises ProposerError where the reference cannot be traced.
+        Raises NothingToPropose where the reference cannot be traced, where PyTorch does all of its work, or where no kernel can be written
+        in the languages asked for; ProposerError where the first drafts can all not be expressed.
         """
-        from agent.errors import EmitError, ProposerError
-        from evaluators.spec.model import signature
+        from agent.errors import EmitError, NothingToPropose, ProposerError
+        from evaluators.trial import signature, traced
 
         try:
             program = traced(context.spec)
         except TraceError as error:
-            raise ProposerError(str(error)) from error
+            raise NothingToPropose(str(error)) from error
+        if not program.kernels:
+            raise NothingToPropose(_all_left(program))
+        if not any(emitter(language) for language in context.languages):
+            raise NothingToPropose(
+                f"the builtin proposer writes {' and '.join(BACKENDS)}, not {', '.join(context.languages)}; use the llm or manual proposer"
+            )
+        unexpressed = ""
         tried = {_plan_key(j.candidate) for j in context.seen}
         out: list[Candidate] = []
         for language in context.languages:
@@ -106,7 +105,8 @@ class BuiltinProposer:
                 tried.add(key)
                 try:
                     source = backend.render_module(program, signature(context.spec), proposal.plan)
-                except EmitError:
+                except EmitError as error:
+                    unexpressed = unexpressed or str(error)
                     continue  # this exemplar cannot express that kernel; another may
                 out.append(
                     Candidate(
@@ -125,7 +125,17 @@ class BuiltinProposer:
                 )
                 if len(out) == n:
                     return out
+        if unexpressed and not out and not context.seen:
+            raise ProposerError(f"no retrieved exemplar can express this: {unexpressed}")
         return out
+
+
+def _all_left(program: Program) -> str:
+    left = sorted(
+        {s.target.removeprefix("aten::").partition(".")[0] for s in program.steps if isinstance(s, LibraryCall)}
+    )
+    verb = "is" if len(left) == 1 else "are"
+    return f"{', '.join(left)} {verb} left to PyTorch: there is nothing to generate; the llm or manual proposer may write a kernel for it"
 
 
 def _plan_key(candidate: Candidate) -> tuple[str, Any]:
@@ -244,8 +254,8 @@ class Workbench:
 
     def _steps(self, parent: Judged, plan: dict[str, Choice]) -> Iterator[Proposal]:
         """Single steps along one knob, the knobs that moved fitness most in this run first."""
-        effect = _effects(self.context.seen, self.language)
-        direction = _last_gain(self.context.seen, parent)
+        effect = effects(self.context.seen, self.language)
+        direction = last_gain(self.context.seen, parent)
         for kernel in self.order:
             choice = plan[kernel]
             around = space.neighbours(choice.exemplar, choice.knobs, self.facts[kernel])
@@ -316,39 +326,3 @@ def _shipped(language: str) -> tuple[Exemplar, ...]:
 def _points(program: Program, kernel: str) -> int:
     k = next(k for k in program.kernels if k.name == kernel)
     return prod(a.extent for a in k.rows) * max(prod(c.extent for c in p.cols) for p in k.passes)
-
-
-def _changed(a: Candidate, b: Candidate) -> str | None:
-    """The one knob in which two candidates of equal schedule differ; ``None`` unless exactly one."""
-    if a.language != b.language or set(a.knobs) != set(b.knobs):
-        return None
-    names = [k for k in a.knobs if a.knobs[k] != b.knobs[k]]
-    return names[0] if len(names) == 1 and not names[0].endswith(f".{SCHEDULE}") else None
-
-
-def _effects(seen: Sequence[Judged], language: str) -> dict[str, float]:
-    """Largest relative change of fitness seen for a single-knob difference, per knob."""
-    good = [j for j in seen if j.evaluation.fitness > 0 and j.candidate.language == language]
-    out: dict[str, float] = {}
-    for i, a in enumerate(good):
-        for b in good[i + 1 :]:
-            name = _changed(a.candidate, b.candidate)
-            if name is not None:
-                low, high = sorted((a.evaluation.fitness, b.evaluation.fitness))
-                out[name] = max(out.get(name, 0.0), high / low - 1)
-    return out
-
-
-def _last_gain(seen: Sequence[Judged], parent: Judged) -> Callable[[str, Knob], bool] | None:
-    """Whether a step continues the change that made ``parent`` better than its own parent."""
-    by_id = {j.candidate.id: j for j in seen}
-    before = next((by_id[p] for p in parent.candidate.parents if p in by_id), None)
-    if before is None or before.evaluation.fitness >= parent.evaluation.fitness:
-        return None
-    name = _changed(before.candidate, parent.candidate)
-    if name is None:
-        return None
-    old, new = before.candidate.knobs[name], parent.candidate.knobs[name]
-    if not isinstance(old, int) or not isinstance(new, int):
-        return None
-    return lambda key, value: key == name and isinstance(value, int) and (value > new) == (new > old)
