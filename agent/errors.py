@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from evaluators.suggest import suggest
+
 
 class AgentError(Exception):
     """Base of every error raised by this package."""
@@ -49,6 +53,14 @@ class SettingsError(AgentError):
 
     def __init__(self, name: str, value: object, need: str) -> None:
         super().__init__(f"setting {name}: {value!r} should be {need}")
+        self.name = name
+
+
+class UnknownSetting(SettingsError):
+    """A run setting of a name that there is not."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        AgentError.__init__(self, f"unknown setting {name!r}; {suggest(name, known)}")
         self.name = name
 
 

@@ -31,7 +31,7 @@ def context(call: Callable[..., Any], *inputs: Tensor, languages: tuple[str, ...
 
 def test_a_reference_that_is_all_left_to_pytorch_is_said_to_be() -> None:
     asked = context(lambda x: torch.sort(x).values, torch.randn(4, 8))
-    with pytest.raises(NothingToPropose, match="^sort is left to PyTorch: there is nothing to generate"):
+    with pytest.raises(NothingToPropose, match=r"^sort is left to PyTorch: there is nothing to generate"):
         BuiltinProposer().propose(asked, 1)
 
 
