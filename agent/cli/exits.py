@@ -17,7 +17,7 @@ MEANING = {
     FAILURE: "something failed inside (KERNELEVOLVE_DEBUG=1 shows the traceback), or another process works on the run",
     USAGE: "wrong usage: unknown option, spec, target, run or file, or one that cannot be read",
     MISSING: "something this needs is not here: a compiler, a device, an LLM endpoint",
-    NONE_CORRECT: "no correct candidate: none was found in the budget, or the one judged is not correct",
+    NONE_CORRECT: "no correct candidate: none was found in the budget, the one judged is not correct, or there is nothing to generate",
     INTERRUPTED: "interrupted; `kernelevolve resume RUN` continues",
 }
 
