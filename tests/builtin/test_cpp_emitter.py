@@ -89,6 +89,42 @@ def test_text_depends_on_the_plan_alone() -> None:
     assert render_module(program, ("x",), plan) == render_module(program, ("x",), plan)
 
 
+REDUNDANT = [
+    ("cpp_pointwise", lambda v: torch.tanh(v) + 1, (1500,), {"CHUNK": [2048, 65536]}),
+    ("cpp_pointwise", lambda v: torch.tanh(v) + 1, (20,), {"UNROLL": [1, 4], "PREFETCH": [0, 1024]}),
+    (
+        "cpp_column_resident",
+        lambda v: v * torch.rsqrt(v.square().mean(1, keepdim=True)),
+        (2, 5, 63),
+        {"TILE": [64, 4096]},
+    ),
+    ("cpp_row_resident", lambda v: v.softmax(-1), (64, 40), {"UNROLL": [2, 8]}),
+    ("cpp_row_resident", lambda v: v.sum(-1), (64, 40), {"STREAM": [True, False], "PREFETCH": [True, False]}),
+    ("cpp_scan", lambda v: v.cumsum(-1), (64, 40), {"UNROLL": [2, 8]}),
+    ("cpp_split_reduce", lambda v: v.sum(), (3000,), {"CHUNK": [4096, 262144]}),
+    ("cpp_split_reduce", lambda v: v.sum(-1), (64, 40), {"CHUNK": [4096, 262144], "UNROLL": [2, 8]}),
+    ("cpp_product_direct", lambda v: v @ v.transpose(-1, -2), (4, 5, 9), {"MR": [6, 8]}),
+    ("cpp_product_amx", lambda v: v @ v.t(), (64, 70), {"KC": [128, 256], "ROWS": [64, 512]}),
+]
+
+
+@pytest.mark.parametrize(("name", "fn", "shape", "knobs"), REDUNDANT, ids=lambda v: v if isinstance(v, str) else "")
+def test_knobs_that_reach_beyond_what_there_is_change_nothing(
+    name: str, fn: Any, shape: tuple[int, ...], knobs: dict[str, list[Any]]
+) -> None:
+    """Such values give one text, and so one candidate: a search must not credit "CHUNK × 2" with noise."""
+    program = program_of(fn, [torch.ones(shape)])
+    exemplar = next(e for e in EXEMPLARS if e.name == name)
+    for knob, values in knobs.items():
+        texts = {
+            render_module(
+                program, ("x",), {k.name: Choice(exemplar, {**exemplar.defaults, knob: v}) for k in program.kernels}
+            )
+            for v in values
+        }
+        assert len(texts) == 1, knob
+
+
 def test_prelude_holds_only_what_is_used() -> None:
     assert "erf_" not in prelude({"exp"})
     assert prelude({"exp", "fold"}) == prelude({"fold", "exp"})

@@ -2,7 +2,8 @@
 
 An exemplar's skeleton is the schedule (loops, tiles, threads, accumulators); a view fills its holes with statements from the IR. The
 skeleton picks its view: ``rows()`` lays vectors along columns, ``lanes()`` along rows, ``product()`` blocks a contraction; ``share(n)``
-is the part of n jobs that a thread takes at a time.
+is the part of n jobs that a thread takes at a time. Sizes that reach beyond what there is are cut to it by ``within(size, extent)`` and
+``copies(unroll, extent)``: values of a knob that come to the same schedule give the same text, and so count as one candidate.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ def render_kernel(kernel: Kernel, program: Program, choice: Choice) -> tuple[Vie
             product=view(ProductView.of),
             cdiv=lambda a, b: -(-a // b),
             share=lambda jobs: max(1, jobs // 64),
+            within=min,
+            copies=_copies,
         )
     except TemplateError as error:
         raise EmitError(f"{where}: {error}") from error
@@ -91,6 +94,13 @@ def render_kernel(kernel: Kernel, program: Program, choice: Choice) -> tuple[Vie
     view_ = made[-1]
     text = f'extern "C" void {kernel.name}(void* const* at, int threads) {{\n{view_.head}\n{body}\n}}\n'
     return view_, indented(text)
+
+
+def _copies(unroll: int, extent: int) -> int:
+    """``unroll``, or fewer where a loop over ``extent`` elements would never fill that many vectors of 16."""
+    while unroll > 1 and unroll * 16 > extent:
+        unroll //= 2
+    return unroll
 
 
 def facts(kernel: Kernel, program: Program) -> dict[str, int | str]:
