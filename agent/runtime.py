@@ -19,6 +19,7 @@ from agent.settings import RunSettings
 from evaluators.candidate import Candidate
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
+from evaluators.targets import witness
 from evaluators.verdict import Evaluation
 from knowledge.runs.records import Run
 from knowledge.runs.store import RunStore
@@ -155,6 +156,7 @@ class Runtime:
         if not is_correct(fresh):
             self.check_stop()  # Ctrl-C reaches the judge's workers too
         found = self.store.add_evaluation(self.run.id, fresh, "confirm")
+        witness(self.run.target, found)
         self.on_event(Confirmed(self.run.id, node.candidate.id, found))
         return found
 

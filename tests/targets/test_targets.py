@@ -126,6 +126,24 @@ def test_bandwidth_is_the_best_of_a_few_measurements(tmp_path: Path, monkeypatch
     assert seen == [(5.0, 9.0), (5.0, 9.0), (8.0, 9.0), (8.0, 9.0)]
 
 
+def test_no_bound_denies_what_a_kernel_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured while the machine was busy, the bandwidth may be less than a kernel shows later; what caches hold shows nothing."""
+    cpu = replace(local_cpu.detect(), caches={"l3": 100 << 20})
+    cache = tmp_path / "bandwidth.json"
+    local_cpu.witness(cpu, cache, 10**9, 10.0)  # nothing measured yet: nothing to correct
+    monkeypatch.setattr(local_cpu, "_measure", lambda _: {"copy_gbs": 20.0, "read_gbs": 25.0})
+    plain = {"copy_gbs": 20.0, "read_gbs": 25.0}
+    assert local_cpu.bandwidth(cpu, cache) == plain
+    local_cpu.witness(cpu, cache, 10**9, 50.0)  # 20 GB/s
+    local_cpu.witness(cpu, cache, 100 << 20, 1.0)  # 105 GB/s, from the cache
+    assert local_cpu.bandwidth(cpu, cache) == plain
+    local_cpu.witness(cpu, cache, 10**9, 10.0)  # 100 GB/s: the kernel did not do its work
+    assert local_cpu.bandwidth(cpu, cache) == plain
+    local_cpu.witness(cpu, cache, 10**9, 25.0)
+    local_cpu.witness(cpu, cache, 10**9, 30.0)
+    assert local_cpu.bandwidth(cpu, cache) == {**plain, "kernel_gbs": 40.0}
+
+
 def test_bandwidth_is_kept_per_processor(tmp_path: Path) -> None:
     cpu = replace(local_cpu.detect(), memory_bytes=256 << 20)  # small arrays: the figure itself is not looked at
     cache = tmp_path / "new" / "bandwidth.json"
