@@ -14,3 +14,8 @@ def border(value: float) -> str:
 def interval(low: float, high: float, between: str = " to ") -> str:
     """Both borders."""
     return f"{border(low)}{between}{border(high)}"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``: for nouns that take an s."""
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -67,3 +67,8 @@ class Lexical:
         if not known:
             return np.zeros(self._size, np.float32)
         return np.asarray(self._index.get_scores(known), np.float32)
+
+    def unknown(self, text: str) -> list[str]:
+        """Words of ``text`` of which neither they nor a part of them is in any passage, in order."""
+        known = self._index.vocab_dict if self._size else {}
+        return [w for w in dict.fromkeys(_WORD.findall(text)) if tokens(w) and not any(t in known for t in tokens(w))]

@@ -75,6 +75,11 @@ class Retriever:
             for i in picked
         ]
 
+    def unknown(self, text: str) -> list[str]:
+        """Words of ``text`` that no passage holds, as written; the ranking by words knows nothing of them."""
+        index = self._current()
+        return [] if index.lexical is None else index.lexical.unknown(text)
+
     def _rankings(self, index: _Index, query: Query, allowed: list[int]) -> dict[str, Scores]:
         """Scores of the allowed chunks by each arm that is on."""
         arms, found = self.arms, dict[str, Scores]()

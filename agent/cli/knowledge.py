@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.cli.exits import USAGE, CommandError, one_line
+from agent.figures import count
 
 if TYPE_CHECKING:
     from retrieval.passage import Passage
+    from retrieval.retrieve import Retriever
 
 KINDS = ("hardware", "constraints", "guidance", "kernel", "trace", "lesson")
 
@@ -61,7 +63,7 @@ def ingest(
         verb = "would store" if dry_run else "stored"
         changes = f"{summary.replaced} of them replaced, {summary.removed} removed, {summary.unchanged} unchanged"
         stdout().print(
-            f"{verb} {summary.documents} documents as {summary.chunks} chunks; {changes} ({summary.seconds:.1f} s)",
+            f"{verb} {count(summary.documents, 'document')} as {count(summary.chunks, 'passage')}; {changes} ({summary.seconds:.1f} s)",
             soft_wrap=True,
         )
     for skipped in summary.skipped:
@@ -84,7 +86,9 @@ def search(
 ) -> None:
     """Ask the knowledge base.
 
-    Shows ranked passages, each with its source and why it ranked.
+    Shows ranked passages, each with its source and why it ranked: `meaning` is the likeness of its text to the query (cosine, 1 is the
+    same), `words` how many rare words they share (BM25, 0 is none), `fit` what its front matter says for or against it with this target and
+    language. The order comes from the three ranks together. Passages that are near the query in neither meaning nor words are not shown.
     """
     if not query.strip():
         raise CommandError("the query is empty; say what to look for")
@@ -97,8 +101,12 @@ def search(
     from agent.cli.console import print_json, stdout
     from knowledge.store import KnowledgeStore
     from retrieval.passage import Query
+    from retrieval.relevance import relevant
     from retrieval.retrieve import Retriever
 
+    retriever = Retriever(KnowledgeStore.open())
+    if language is not None:
+        _check_language(language, retriever)
     question = Query(
         text=query,
         families=families,
@@ -106,14 +114,21 @@ def search(
         kinds=tuple(kind or ()),
         phase="search",
     )
-    found = Retriever(KnowledgeStore.open()).retrieve(question, k=k)
+    # More than asked for: what is kept is chosen by relevance, not by rank alone.
+    found = [p for p in retriever.retrieve(question, k=4 * k + 20) if relevant(p)][:k]
+    unknown = retriever.unknown(query)
     if as_json:
         print_json([asdict(p) for p in found])
         return
     console = stdout()
+    if unknown and found:
+        console.print(f"[dim]no passage holds {_listed(unknown)}[/]\n", soft_wrap=True)
     if not found:
+        words = f"; no passage holds {_listed(unknown)}" if unknown else ""
+        narrowed = ", or leave out --target, --language or --kind" if target or language or kind else ""
         console.print(
-            "Nothing found. `kernelevolve ingest` loads the corpus that ships; `kernelevolve doctor` shows the store's state."
+            f"Nothing relevant found{words}. Try other words{narrowed}; `kernelevolve ingest PATH` adds documents.",
+            soft_wrap=True,
         )
     for rank, passage in enumerate(found, 1):
         _show(console, rank, passage, full)
@@ -123,12 +138,11 @@ def _show(console: object, rank: int, passage: Passage, full: bool) -> None:
     from rich.console import Console
     from rich.markup import escape
 
+    from retrieval.explain import why
+
     assert isinstance(console, Console)
-    scores = "  ".join(f"{name} {value:.3f}" for name, value in passage.scores.items())
-    console.print(f"[bold]{rank}. {escape(passage.title)}[/]  [dim]{passage.kind}  {passage.score:.3f}[/]")
-    console.print(
-        f"   [cyan]{escape(passage.document)}[/] {escape(passage.locator)}  [dim]{passage.chunk_id[:12]}  {scores}[/]"
-    )
+    console.print(f"[bold]{rank}. {escape(passage.title)}[/]  [dim]{passage.kind}  {why(passage)}[/]")
+    console.print(f"   [cyan]{escape(passage.document)}[/] {escape(passage.locator)}  [dim]{passage.chunk_id[:12]}[/]")
     lines = passage.text.strip().splitlines()
     shown = lines if full else lines[:6]
     for line in shown:
@@ -136,6 +150,20 @@ def _show(console: object, rank: int, passage: Passage, full: bool) -> None:
     if len(lines) > len(shown):
         console.print(f"   [dim]… {len(lines) - len(shown)} more lines (--full)[/]")
     console.print()
+
+
+def _listed(words: list[str]) -> str:
+    return ", ".join(f"'{word}'" for word in words)
+
+
+def _check_language(name: str, retriever: Retriever) -> None:
+    """Refuse a language that neither this program writes nor any document is about: its filter would hide without a word."""
+    from evaluators import languages
+    from evaluators.suggest import suggest
+
+    known = sorted({*languages.names(), *(x for c in retriever.store.snapshot().chunks for x in c.languages)})
+    if name not in known:
+        raise CommandError(f"unknown language {name!r}; {suggest(name, known)}")
 
 
 def _check_kinds(kinds: list[str]) -> None:
