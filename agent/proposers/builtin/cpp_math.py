@@ -25,7 +25,7 @@ template <class V> INLINE V recip(V x) {  // 1 / x within 1 ulp for finite, norm
     ),
     "expm1_core": (
         """\
-// exp(x) = 2^n (1 + p) for |x| < 105: n = round(x / ln 2) as a float, p = exp(x - n ln 2) - 1; returns p.
+// exp(x) = 2^n (1 + p) for |x| < 90: n = round(x / ln 2) as a float, p = exp(x - n ln 2) - 1; returns p.
 template <class V> INLINE V expm1_core(V x, V& n) {
   n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;  // adding 1.5 * 2^23 rounds to an integer
   V r = x - n * 0.693359375f;
@@ -48,13 +48,13 @@ template <class V> INLINE V clamped(V x, float low, float high) {  // NaN stays
     ),
     "exp": (
         """\
-template <class V> INLINE V exp_(V x) {  // 1 ulp; underflows below exp(-87.3) gradually, overflows to inf
+template <class V> INLINE V exp_(V x) {  // 1 ulp; zero where the result is no normal number, below -87.3365; overflows to inf
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return std::exp(a); });
   else {
-    // Results that round to zero, as of every masked score, must not underflow on their way: that takes a processor a hundred cycles.
-    const auto gone = x < -104.0f;
+    // A subnormal, on the way or as the result, takes a processor a hundred cycles: masked scores and far tails must not come to one.
+    const auto gone = x < -87.33654f;
     V n;
-    const V p = expm1_core(clamped(select(gone, splat<V>(0.0f), x), -104.0f, 89.0f), n);
+    const V p = expm1_core(select(gone, splat<V>(0.0f), select(x > 89.0f, splat<V>(89.0f), x)), n);
 #if defined(__AVX512F__)
     if constexpr (sizeof(V) == 64) {
       const V r = bits<V>(_mm512_scalef_ps(bits<__m512>(p + 1.0f), bits<__m512>(n)));
@@ -74,7 +74,7 @@ template <class V> INLINE V sigmoid(V x) {  // 4 ulp
   if constexpr (sizeof(typename lanes<V>::item) == 8) return each(x, [](double a) { return 1.0 / (1.0 + std::exp(-a)); });
   else {
     V n;
-    const V p = expm1_core(clamped(V(-x), -87.0f, 87.0f), n);
+    const V p = expm1_core(clamped(V(-x), -30.0f, 87.0f), n);  // beyond 17 it is 1; p * scale stays a normal number
     const V scale = power_of_two(n);
     return recip(p * scale + (scale + 1.0f));
   }
