@@ -10,7 +10,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -110,15 +110,29 @@ class QueryCache:
         """Unit vector of ``text``: from memory, from disk, else from ``embedder`` (and kept)."""
         key = hashlib.sha256(f"{embedder.model_id}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
         if key not in self._memory:
+            found = self._kept(key)
+            self._memory[key] = embedder.encode([text])[0] if found is None else found
+            if found is None:
+                self._keep(key, self._memory[key])
+        return self._memory[key]
+
+    def _kept(self, key: str) -> Array | None:
+        """The vector on disk. The file only saves time, so one that cannot be opened holds nothing, and a damaged one goes."""
+        try:
             with closing(self._open()) as db:
                 row = db.execute("SELECT vector FROM queries WHERE key = ?", (key,)).fetchone()
-                if row is not None:
-                    self._memory[key] = np.frombuffer(row[0], np.float32)
-                else:
-                    self._memory[key] = embedder.encode([text])[0]
-                    with db:
-                        db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (key, self._memory[key].tobytes()))
-        return self._memory[key]
+        except sqlite3.OperationalError:
+            return None
+        except sqlite3.DatabaseError:
+            self.path.unlink(missing_ok=True)
+            return None
+        except OSError:
+            return None
+        return None if row is None else np.frombuffer(row[0], np.float32)
+
+    def _keep(self, key: str, vector: Array) -> None:
+        with suppress(sqlite3.Error, OSError), closing(self._open()) as db, db:
+            db.execute("INSERT OR IGNORE INTO queries VALUES (?, ?)", (key, vector.tobytes()))
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)

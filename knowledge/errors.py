@@ -32,6 +32,15 @@ class StoreUnavailableError(KnowledgeError):
         )
 
 
+class ObjectsUnavailableError(KnowledgeError):
+    """The object store cannot be opened."""
+
+    def __init__(self, url: str, what: str) -> None:
+        super().__init__(
+            f"object store {url}: {what}; set KERNELEVOLVE_OBJECTS to a folder or a URL whose fsspec package is installed, or unset it"
+        )
+
+
 class StoreVersionError(KnowledgeError):
     """The run store was written by a newer version of this program."""
 
@@ -84,6 +93,16 @@ class UnreadableDocumentError(KnowledgeError):
 
 class EmbeddingModelError(KnowledgeError):
     """The store was filled with another embedding model, or the model cannot be loaded."""
+
+
+class StoreDamagedError(KnowledgeError):
+    """A file of the knowledge store cannot be read. Everything in it can be made again from the documents."""
+
+    def __init__(self, place: str, what: str) -> None:
+        super().__init__(
+            f"knowledge store {place} is damaged ({what}); delete that folder and run `kernelevolve ingest` (and again for documents of "
+            "your own)"
+        )
 
 
 class StoreBusyError(KnowledgeError):

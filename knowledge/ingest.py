@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knowledge import corpus
+from knowledge import corpus, damage
 from knowledge.errors import FrontMatterError, UnreadableDocumentError
 from knowledge.frontmatter import KINDS
 from knowledge.store import KnowledgeStore
@@ -63,9 +63,11 @@ def ingest(
     ``target`` (a knowledge family or several) and ``kind`` are for documents that do not say so themselves. Files
     that cannot be read are skipped with a reason; documents whose file is gone from under ``paths`` are removed. A
     dry run loads and chunks, and writes nothing. Raises ``ValueError`` for an unknown ``kind`` and ``StoreBusyError``
-    while another process ingests.
+    while another process ingests, ``StoreDamagedError`` where the store must be built anew.
     """
     begun = time.perf_counter()
+    if store.manifest.entries:
+        damage.check(store.path)
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
     targets = (target,) if isinstance(target, str) else tuple(target or ())

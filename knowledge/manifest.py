@@ -64,5 +64,9 @@ class Manifest:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write beside ``path`` and rename over it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_bytes(data)
-    os.replace(beside, path)
+    try:
+        beside.write_bytes(data)
+        os.replace(beside, path)
+    except OSError:  # a full disk: what is there of it only takes room
+        beside.unlink(missing_ok=True)
+        raise

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +53,7 @@ def read(path: Path) -> Snapshot | None:
             content = json.loads(data["content"].tobytes())
         chunks = tuple(chunk_from(row, content["fields"][row["document"]]) for row in content["chunks"])
         return Snapshot(content["digest"], chunks, vectors)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluators.home import home
+from knowledge import damage
 from knowledge import snapshot as snapshots
 from knowledge.documents import Chunk
-from knowledge.errors import EmbeddingModelError, StoreBusyError
+from knowledge.errors import EmbeddingModelError, StoreBusyError, StoreDamagedError
 from knowledge.manifest import Entry, Manifest
 from knowledge.snapshot import Snapshot
 from knowledge.where import Where, flag
@@ -81,13 +82,16 @@ class KnowledgeStore:
         """Every chunk with its vector, as of the last finished ingestion.
 
         While another process ingests, this is the state before it began. Raises ``StoreBusyError`` where there is no
-        such state and the other process does not finish within ``timeout`` seconds.
+        such state and the other process does not finish within ``timeout`` seconds, ``StoreDamagedError`` where the
+        store cannot be used any more.
         """
         self.manifest = Manifest.read(self.manifest.path)
         self._check_model()
         digest = self.digest
         if self._snapshot is not None and self._snapshot.digest == digest:
             return self._snapshot
+        if self.manifest.entries:
+            damage.check(self.path)
         found = snapshots.read(self.path / "snapshot.npz")
         if not self.manifest.entries and found is None:
             found = Snapshot(digest, (), np.zeros((0, 0), np.float32))
@@ -122,7 +126,8 @@ class KnowledgeStore:
         try:
             self.manifest = Manifest.read(self.manifest.path)
             self._check_model()
-            yield writer
+            with damage.named(self.path):
+                yield writer
         finally:
             writer.close()
             lock.release()
@@ -147,6 +152,8 @@ class Writer:
             from chromadb.config import Settings
             from chromadb.errors import NotFoundError
 
+            if self.store.manifest.entries:
+                damage.check(self.store.path)
             model = self.store.embedder.model_id
             path = str(self.store.path / "chroma")
             self._client = chromadb.PersistentClient(path, settings=Settings(anonymized_telemetry=False))
@@ -206,14 +213,18 @@ class Writer:
     def publish(self) -> Snapshot:
         """Write the snapshot that readers take.
 
-        Rows that a killed writer left without a manifest entry are dropped here.
+        Rows that a killed writer left without a manifest entry are dropped here. Raises ``StoreDamagedError`` where one
+        with an entry is gone.
         """
         manifest = self.store.manifest
         wanted = {i for e in manifest.entries.values() for i in e.ids}
         rows = self.rows()
+        if not wanted <= set(rows):
+            lost = len(wanted - set(rows))
+            raise StoreDamagedError(str(self.store.path), f"{lost} of its {len(wanted)} passages are gone")
         self._delete(set(rows) - wanted)
         order = [i for name in sorted(manifest.entries) for i in manifest.entries[name].ids]
-        found = [rows[i] for i in order if i in rows]
+        found = [rows[i] for i in order]
         vectors = np.stack([v for _, v in found]) if found else np.zeros((0, 0), np.float32)
         result = Snapshot(manifest.digest, tuple(c for c, _ in found), vectors)
         snapshots.write(self.store.path / "snapshot.npz", result)

@@ -9,11 +9,12 @@ from typing import Any
 
 import fsspec
 
-from knowledge.errors import ObjectDamagedError, ObjectNotFoundError
+from knowledge.errors import ObjectDamagedError, ObjectNotFoundError, ObjectsUnavailableError
 
 
 class ObjectStore:
-    """A folder of immutable objects, local or at any fsspec URL (``s3://…``).
+    """A folder of immutable objects, local or at any fsspec URL (``s3://…``). Raises
+    :class:`ObjectsUnavailableError` where that names nothing that can be opened.
 
     An object's reference is the hex SHA-256 of its bytes, so storing the same bytes again costs nothing and a damaged object
     is noticed on reading.
@@ -21,7 +22,10 @@ class ObjectStore:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._fs, self._root = fsspec.core.url_to_fs(url)
+        try:
+            self._fs, self._root = fsspec.core.url_to_fs(url)
+        except (ValueError, ImportError, OSError) as error:
+            raise ObjectsUnavailableError(url, str(error)) from error
 
     def _path(self, ref: str) -> str:
         return f"{self._root}/{ref[:2]}/{ref[2:]}"

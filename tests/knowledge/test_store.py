@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from knowledge import damage
 from knowledge.documents import chunk_id
-from knowledge.errors import EmbeddingModelError, KnowledgeError, StoreBusyError
+from knowledge.errors import EmbeddingModelError, KnowledgeError, StoreBusyError, StoreDamagedError
 from knowledge.ingest import ingest
 from knowledge.store import KnowledgeStore
 from knowledge.where import any_of, both, either, flag, tagged
@@ -235,3 +237,60 @@ def test_query_vectors_are_kept_on_disk(tmp_path: Path, store: KnowledgeStore) -
 
 def test_ids_do_not_depend_on_key_order() -> None:
     assert chunk_id("d", {"a": 1, "b": 2}, "l", "t", 0) == chunk_id("d", {"b": 2, "a": 1}, "l", "t", 0)
+
+
+def _garbage(database: Path) -> None:
+    database.write_bytes(b"nothing that SQLite would know" * 1000)
+
+
+def _pages(database: Path) -> None:
+    """Its head is intact: only what reads it through sees the damage."""
+    data = database.read_bytes()
+    database.write_bytes(data[:4096] + b"\xaa" * (len(data) - 4096))
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [_garbage, _pages, lambda f: f.write_bytes(b""), lambda f: f.unlink(), lambda f: f.write_bytes(f.read_bytes()[:9000])],
+    ids=["garbage", "pages", "empty", "gone", "cut"],
+)  # fmt: skip
+def test_a_damaged_database_is_named_with_how_to_build_it_anew(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    """Nothing is lost silently: what was ingested before is never replaced by what is left of it."""
+    folder = corpus(tmp_path / "c")
+    ingest([folder], KnowledgeStore.open(tmp_path / "store", HashingEmbedder()))
+    harm(tmp_path / "store" / "chroma" / "chroma.sqlite3")
+    (folder / "new.md").write_text("# New\n\na new passage\n")
+    with pytest.raises(
+        StoreDamagedError, match=r"store is damaged .*; delete that folder and run `kernelevolve ingest`"
+    ):
+        ingest([folder], KnowledgeStore.open(tmp_path / "store", HashingEmbedder()))
+    (tmp_path / "store" / "snapshot.npz").unlink()
+    with pytest.raises(StoreDamagedError):
+        KnowledgeStore.open(tmp_path / "store", HashingEmbedder()).snapshot()
+    with pytest.raises(StoreDamagedError):
+        damage.check(tmp_path / "store", thorough=True)
+
+
+def test_a_sound_database_passes_the_thorough_check(tmp_path: Path, store: KnowledgeStore) -> None:
+    ingest([corpus(tmp_path / "c")], store)
+    damage.check(store.path, thorough=True)
+
+
+@pytest.mark.parametrize("harm", [b"garbage", b"PK\x03\x04 half a zip", b""])
+def test_a_damaged_snapshot_is_made_again(tmp_path: Path, store: KnowledgeStore, harm: bytes) -> None:
+    ingest([corpus(tmp_path / "c")], store)
+    (store.path / "snapshot.npz").write_bytes(harm)
+    assert len(KnowledgeStore.open(store.path, HashingEmbedder()).snapshot().chunks) == 8
+
+
+@pytest.mark.parametrize("harm", ["garbage", "folder"])
+def test_queries_need_no_cache(tmp_path: Path, store: KnowledgeStore, harm: str) -> None:
+    """The file that saves embedding a query again may be damaged, or impossible to write."""
+    ingest([corpus(tmp_path / "c")], store)
+    if harm == "garbage":
+        (store.path / "queries.db").write_bytes(b"no database at all" * 100)
+    else:
+        (store.path / "queries.db").mkdir()
+    first = store.query_vector("words")
+    again = KnowledgeStore.open(store.path, HashingEmbedder()).query_vector("words")
+    assert np.array_equal(first, again)
