@@ -6,12 +6,15 @@ The basic path is: PyTorch imports, g++ compiles and links OpenMP, the embedding
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -19,6 +22,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluators.home import VARIABLE, home
+
+_PROBE = 4 << 20
+"""Bytes written to see whether the data folder takes them."""
+_TIGHT = 1 << 30
+"""Bytes free below which a run may fill the disk: compiled baselines alone can take hundreds of megabytes."""
 
 State = Literal["ok", "missing", "optional"]
 
@@ -163,22 +171,80 @@ def _endpoint() -> list[Check]:
 
 
 def _store() -> list[Check]:
+    return [_room(), _runs(), _objects(), _knowledge()]
+
+
+def _room() -> Check:
+    """Writes a little, which tells what permissions and free space alone do not: quotas, limits, a disk that has gone read-only."""
     folder = home()
     existing = next(p for p in (folder, *folder.parents) if p.exists())
-    if not os.access(existing, os.W_OK):
-        return [
-            Check("store", "home", "missing", f"{folder} cannot be written", f"export {VARIABLE}=/a/writable/folder")
-        ]
-    free = shutil.disk_usage(existing).free / 1e9
-    checks = [Check("store", "home", "ok", f"{folder}, {free:.0f} GB free")]
-    runs = sum(1 for p in (folder / "runs").glob("*") if p.is_dir())
-    checks.append(Check("store", "runs", "ok", f"{runs} run folders" if runs else "none yet"))
-    if (folder / "knowledge").is_dir() and any((folder / "knowledge").iterdir()):
-        checks.append(Check("store", "knowledge", "ok", str(folder / "knowledge")))
-    else:
-        detail = "not ingested yet (the first run does it)"
-        checks.append(Check("store", "knowledge", "optional", detail, "kernelevolve ingest"))
-    return checks
+    move = f"export {VARIABLE}=/a/writable/folder"
+    try:
+        if not existing.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        with tempfile.TemporaryFile(dir=existing) as file:
+            file.write(bytes(_PROBE))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return Check("store", "home", "missing", f"{folder} cannot be written: {error.strerror}", move)
+    free = shutil.disk_usage(existing).free
+    if free < _TIGHT:
+        return Check("store", "home", "optional", f"{folder}, only {free / 1e6:.0f} MB free: a run may fill it", move)
+    return Check("store", "home", "ok", f"{folder}, {free / 1e9:.0f} GB free")
+
+
+def _runs() -> Check:
+    from knowledge.runs.places import store_url
+
+    url = store_url()
+    database = Path(url.removeprefix("sqlite:///"))
+    if not url.startswith("sqlite:///"):
+        return Check("store", "runs", "ok", f"{url.partition('://')[0]} database (not contacted)")
+    if not database.exists():
+        return Check("store", "runs", "ok", "none yet")
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as db:
+            said = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+            count = db.execute("SELECT count(*) FROM runs").fetchone()[0] if said == "ok" else 0
+    except sqlite3.Error as error:
+        said, count = str(error), 0
+    if said != "ok":
+        fix = f"mv {database} {database}.damaged"
+        return Check("store", "runs", "missing", f"{database} is damaged: {' '.join(said.split())[:120]}", fix)
+    return Check("store", "runs", "ok", f"{count} runs" if count else "none yet")
+
+
+def _objects() -> Check:
+    from knowledge.errors import ObjectsUnavailableError
+    from knowledge.runs.objects import ObjectStore
+    from knowledge.runs.places import objects_url
+
+    url = objects_url()
+    try:
+        ObjectStore(url)
+    except ObjectsUnavailableError as error:
+        return Check("store", "objects", "missing", str(error), "unset KERNELEVOLVE_OBJECTS")
+    return Check("store", "objects", "ok", url)
+
+
+def _knowledge() -> Check:
+    from knowledge import damage
+    from knowledge.errors import KnowledgeError
+    from knowledge.manifest import Manifest
+
+    folder = home() / "knowledge"
+    try:
+        documents = len(Manifest.read(folder / "manifest.json").entries)
+        if documents:
+            damage.check(folder, thorough=True)
+    except KnowledgeError as error:
+        return Check("store", "knowledge", "missing", str(error), f"rm -r {folder} && kernelevolve ingest")
+    if not documents:
+        return Check(
+            "store", "knowledge", "optional", "not ingested yet (the first run does it)", "kernelevolve ingest"
+        )
+    return Check("store", "knowledge", "ok", f"{documents} documents in {folder}")
 
 
 def _isolation() -> list[Check]:

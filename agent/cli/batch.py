@@ -172,6 +172,7 @@ def _jobs(
 def _one(item: _Item, job: Job | None, store: RunStore, console: Console, *, quiet: bool) -> BatchRow:
     """One run: it starts where there is a ``job``, else it is resumed, or read if finished. A failure is a row, not the batch's end."""
     from agent.cli.exits import code_of, one_line
+    from agent.cli.outcome import outcome
     from agent.cli.session import observe
     from agent.report.batch import BatchRow
     from agent.result import RunResult
@@ -194,6 +195,9 @@ def _one(item: _Item, job: Job | None, store: RunStore, console: Console, *, qui
         return BatchRow(spec=Path(item.ref).stem, target=item.target, dtype=job.spec.dtype if job else "", error=text)
     if not quiet:
         console.print(report.sentence, soft_wrap=True)
+    code, line = outcome(report, store)
+    if line and code != NONE_CORRECT:
+        return BatchRow(spec=report.spec.name, target=item.target, dtype=report.spec.dtype, error=one_line(line))
     return BatchRow.of(report, str(folder / "report.html"))
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import os
 import sys
 
+from agent.cli.world import refusal
+
 OK = 0
 FAILURE = 1
 USAGE = 2
 MISSING = 3
 NONE_CORRECT = 4
 INTERRUPTED = 5
+NOBODY = 6
+
+LONGEST = 1000
+"""Characters of an error line: what it quotes may be megabytes."""
 
 MEANING = {
     OK: "done",
     FAILURE: "something failed inside (KERNELEVOLVE_DEBUG=1 shows the traceback), or another process works on the run",
     USAGE: "wrong usage: unknown option, spec, target, run or file, or one that cannot be read",
-    MISSING: "something this needs is not here: a compiler, a device, an LLM endpoint",
+    MISSING: "something this needs is not here: a compiler, a device, an LLM endpoint that answers, room on the disk",
     NONE_CORRECT: "no correct candidate: none was found in the budget, the one judged is not correct, or there is nothing to generate",
     INTERRUPTED: "interrupted; `kernelevolve resume RUN` continues",
+    NOBODY: "no candidate at all: every proposer failed; the last line says why (for a language model's endpoint it is 3)",
 }
 
 _CODES = {
@@ -37,6 +44,8 @@ _CODES = {
     "SettingsError": USAGE,
     "ArmsError": USAGE,
     "EmptyStoreError": MISSING,
+    "ObjectsUnavailableError": MISSING,
+    "StoreDamagedError": MISSING,
     "StoreUnavailableError": MISSING,
     "ToolMissing": MISSING,
     "EmbeddingModelError": MISSING,
@@ -64,7 +73,7 @@ class Interrupted(CommandError):
 
 
 def code_of(error: BaseException) -> int | None:
-    """The exit code of a named error; None where the error is not one of ours (a bug, or the operating system's)."""
+    """The exit code of a named error, or of something the machine refuses; None where the error is neither (a bug)."""
     if isinstance(error, CommandError):
         return error.code
     if isinstance(error, KeyboardInterrupt):
@@ -72,12 +81,15 @@ def code_of(error: BaseException) -> int | None:
     for base in type(error).__mro__:
         if base.__name__ in _CODES and base.__module__.startswith(_PACKAGES):
             return _CODES[base.__name__]
-    return FAILURE if type(error).__module__.startswith(_PACKAGES) else None
+    if type(error).__module__.startswith(_PACKAGES):
+        return FAILURE
+    return MISSING if refusal(error) else None
 
 
 def one_line(text: str) -> str:
-    """Text folded to a single line, so that scripts and logs can rely on one error being one line."""
-    return " ".join(text.split())
+    """Text folded to a single line, so that scripts and logs can rely on one error being one line; of a long one both ends are kept."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 300]} […] {line[-290:]}"
 
 
 def report(error: BaseException) -> int:
@@ -85,7 +97,7 @@ def report(error: BaseException) -> int:
     if os.environ.get("KERNELEVOLVE_DEBUG"):
         raise error
     code = code_of(error)
-    message = str(error)
+    message = refusal(error) or str(error)
     if code is None:
         code = FAILURE
         message = f"{type(error).__name__}: {message} (unexpected; KERNELEVOLVE_DEBUG=1 shows the traceback)"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.cli.exits import NONE_CORRECT
+from agent.cli.exits import FAILURE, NONE_CORRECT, CommandError
 from agent.figures import interval
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def judge(
     """Is this kernel right, and how fast?
 
     Needs no run and no proposer. A kernel is C++ in SOURCES or functions decorated with @triton.jit; C++ needs no loader, which is added.
-    Exits 4 where it is not correct."""
+    Exits 4 where it is not correct, 1 where it could not be judged."""
     from agent.cli.console import print_json, stdout
     from agent.cli.reading import read_kernel
     from agent.cli.session import require_tools
@@ -60,6 +60,8 @@ def judge(
         print_json(verdict.to_dict())
     else:
         stdout().print(_table(verdict))
+    if verdict.status == "infrastructure":
+        raise CommandError(f"the judge could not work: {verdict.message}", FAILURE)
     if verdict.status not in ("correct", "checked"):
         raise typer.Exit(NONE_CORRECT)
 

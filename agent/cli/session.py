@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from agent.cli.exits import MISSING, NONE_CORRECT, CommandError, Interrupted
+from agent.cli.exits import MISSING, CommandError, Interrupted, one_line
 
 if TYPE_CHECKING:
     from agent.cli.live import Live
@@ -95,7 +96,7 @@ def prepare(ref: str, target: str, dtype: str | None, profile: str | None, setti
 
 
 def search(job: Job, *, as_json: bool, quiet: bool, notice: str = "") -> None:
-    """Run a new search and print its result. Raises typer.Exit with 4 where nothing correct was found."""
+    """Run a new search and print its result. Raises typer.Exit with the code of an outcome without a kernel."""
     from knowledge.runs.store import RunStore
 
     store = RunStore()
@@ -123,6 +124,7 @@ def proceed(run_id: str, store: RunStore, *, as_json: bool, quiet: bool) -> None
 
 def _finish(store: RunStore, run: Callable[[Live], RunResult], *, as_json: bool, quiet: bool, notice: str) -> None:
     from agent.cli import console
+    from agent.cli.outcome import outcome
     from agent.cli.summary import record, result_table
 
     out = console.stdout()
@@ -133,8 +135,11 @@ def _finish(store: RunStore, run: Callable[[Live], RunResult], *, as_json: bool,
         if not quiet:
             out.print()
         out.print(result_table(report, folder))
-    if report.best is None:
-        raise typer.Exit(NONE_CORRECT)
+    code, line = outcome(report, store)
+    if line:
+        print(f"error: {one_line(line)}", file=sys.stderr)
+    if code:
+        raise typer.Exit(code)
 
 
 def observe(
