@@ -106,18 +106,23 @@ class RunReport:
         t = verdict.timing
         gain = f"{t.ratio:.2f}× over {t.baseline} (95% interval {interval(t.low, t.high)})"
         if kind == "kernel":
-            return f"Use the kernel: {gain}."
+            return f"Use the kernel: {gain}.{self._disturbed}"
         if not self.confirmation:
             return f"Best so far {gain}, not yet confirmed in a fresh process."
         if t.low > 1.0:
             why = verdict.message.partition(";")[0] or verdict.status.replace("_", " ")
             return f"Keep PyTorch: the best candidate reached {gain}, but {why}."
         if t.high < 1.0:
-            return f"Keep PyTorch: the best correct kernel reached {gain}: it is slower."
-        wide = "; the samples scatter widely, so repeat it on a quiet machine" if t.high > _WIDE * t.low else ""
-        return (
-            f"Keep PyTorch: the best correct kernel reached {gain}, which is not a gain: the interval reaches 1{wide}."
-        )
+            return f"Keep PyTorch: the best correct kernel reached {gain}: it is slower.{self._disturbed}"
+        return f"Keep PyTorch: the best correct kernel reached {gain}, which is not a gain: the interval reaches 1.{self._disturbed}"
+
+    @property
+    def _disturbed(self) -> str:
+        """A sentence to follow another where the samples behind it scatter too widely to be the program's own; else empty."""
+        t = self.verdict.timing if self.verdict else None
+        if t is None or t.high <= _WIDE * t.low:
+            return ""
+        return " The samples scatter widely: other work disturbed the machine. Repeat it when the machine is idle."
 
     @property
     def _last_failure(self) -> str:

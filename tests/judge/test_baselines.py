@@ -63,6 +63,19 @@ def test_while_searching_only_the_stronger_baseline_is_timed_and_named() -> None
     assert found.baselines == {"compile": 5.0}
 
 
+def test_samples_that_scatter_are_added_to_and_said_to_scatter() -> None:
+    """Three helpings at most; a quiet machine needs one."""
+    restless = Steps(2.0, *(4.0 if i % 3 else 1.0 for i in range(40)))
+    found, notes = session({"eager": Steps(4.0)}, restless, Baselines({"eager": 4.0}, "eager")).timing(whole=True)
+    assert len(found.samples) == 33
+    assert any("scatter widely" in n and "cores" in n for n in notes)
+    found, notes = session({"eager": Steps(4.0)}, Steps(2.0), Baselines({"eager": 4.0}, "eager")).timing(whole=True)
+    assert len(found.samples) == 11
+    assert not any("scatter" in n for n in notes)
+    found, _ = session({"eager": Steps(4.0)}, restless, Baselines({"eager": 4.0}, "eager")).timing()
+    assert len(found.samples) == 11
+
+
 class Kept(Reference):
     """A reference without a process: eager takes 3 ms; ``compiled`` are the times of torch.compile."""
 

@@ -124,8 +124,15 @@ def test_only_a_confirmed_interval_above_one_is_recommended(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("ratio", "low", "high", "fitness", "words"),
     [
-        (1.36, 1.0006, 1.98, 1.36, "Use the kernel: 1.36× over eager (95% interval 1.001 to 1.98)."),
-        (1.01, 0.5, 2.9, 1.01, "the interval reaches 1; the samples scatter widely"),
+        (
+            1.36,
+            1.0006,
+            1.98,
+            1.36,
+            "Use the kernel: 1.36× over eager (95% interval 1.001 to 1.98). The samples scatter",
+        ),
+        (1.36, 1.3, 1.4, 1.36, "Use the kernel: 1.36× over eager (95% interval 1.30 to 1.40)."),
+        (1.01, 0.5, 2.9, 1.01, "the interval reaches 1. The samples scatter widely"),
         (1.01, 0.98, 1.04, 1.01, "which is not a gain: the interval reaches 1."),
         (0.28, 0.25, 0.3, 0.28, "it is slower."),
         (1.5, 1.4, 1.6, 0.0, "but it does not count."),
@@ -142,6 +149,7 @@ def test_the_sentence_agrees_with_its_figures(
     message = "it does not count; more" if fitness == 0 else ""
     shown = replace(report, recorded=None, confirmation=replace(found, timing=timing, fitness=fitness, message=message))
     assert words in shown.sentence
+    assert ("other work disturbed" in shown.sentence) == (high > 1.5 * low)
     assert (shown.recommendation == "kernel") == shown.sentence.startswith("Use the kernel")
 
 
