@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -18,8 +19,16 @@ TIME_LIMIT_S = 60.0
 MEMORY_LIMIT = 4 << 30
 """Address space of each of the compiler's processes, bytes; heavily templated kernels take a tenth of it."""
 FILE_LIMIT = 1 << 30
-_LIMITED = 'ulimit -v "$1" && ulimit -f "$2" && ulimit -c 0 && shift 2 && exec "$@"'
+READ_LIMIT = 32 << 20
+"""Bytes of a library that is read through for its vector width."""
+_LIMITED = 'ulimit -v "$1" && ulimit -f "$2" && ulimit -t "$3" && ulimit -c 0 && shift 3 && exec "$@"'
+_TOKEN = re.compile(
+    r'(R"([^()\\\s]{0,16})\(.*?(?:\)\2"|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|//[^\n]*|/\*.*?(?:\*/|\Z)', re.S
+)
+"""A literal, which is kept, or a comment. What looks like a comment inside a literal is none."""
 _INCLUDE = re.compile(r"^\s*(?:#|%:|\?\?=)\s*(include(?:_next)?|import|embed)\b\s*(.*?)\s*$", re.M)
+_ASKED = re.compile(r"\b(__has_include(?:_next)?|__has_embed)\s*\(\s*(.*?)\s*\)")
+_LINE = re.compile(r'^\s*(?:#|%:|\?\?=)\s*(?:line\s+)?\d+\s+"(.*?)"', re.M)
 _SYSTEM_HEADER = re.compile(r"<[A-Za-z0-9_+\-][A-Za-z0-9_+\-./]*>")
 _PLACE = re.compile(r"^(?:In file included from |\s+from )?([^:\s]+):(?:\d+|\([.\w+]+\)|in function|undefined|[ ])")
 _TROUBLE = re.compile(r"(error|Error|undefined reference|undefined symbol)")
@@ -30,17 +39,42 @@ def check_includes(name: str, text: str, own: set[str]) -> None:
 
     A compiler reads whatever a path names, and shows it in its messages.
     """
-    plain = re.sub(r"/\*.*?\*/", " ", text.replace("\\\r\n", "").replace("\\\n", ""), flags=re.S)
+    plain = _TOKEN.sub(lambda m: m[1] or " ", text.replace("\\\r\n", "").replace("\\\n", ""))
     for match in _INCLUDE.finditer(plain):
-        wanted = re.sub(r"\s*//.*$", "", match[2])
-        system = _SYSTEM_HEADER.fullmatch(wanted) and ".." not in wanted
-        if match[1].startswith("include") and (system or wanted[1:-1] in own):
-            continue
-        raise SourceRejected(
-            f"SOURCES: {name}: #{match[1]} {wanted[:80]} is not allowed; include system headers as <name> and files of SOURCES by name"
-        )
-    if re.search(r"\.inc(?:lude|bin)\b", plain):
+        if not (match[1].startswith("include") and _is_header(match[2], own)):
+            raise SourceRejected(
+                f"SOURCES: {name}: #{match[1]} {match[2][:80]} is not allowed; include system headers as <name>, own files by name"
+            )
+    for match in _ASKED.finditer(plain):
+        if not _is_header(match[2], own):
+            raise SourceRejected(
+                f"SOURCES: {name}: {match[1]}({match[2][:80]}) is not allowed; ask for system headers only"
+            )
+    for match in _LINE.finditer(plain):
+        if match[1] not in own:
+            raise SourceRejected(
+                f"SOURCES: {name}: #line {match[1][:80]} is not allowed; name a file of SOURCES, or none"
+            )
+    if re.search(r"\bdefine\b.*__has_(include|embed)", plain):
+        raise SourceRejected(f"SOURCES: {name}: __has_include in a macro is not allowed")
+    if re.search(r"GCC\s+(dependency|pch_preprocess)", plain):
+        raise SourceRejected(f"SOURCES: {name}: #pragma GCC dependency is not allowed")
+    if re.search(r"\.inc(?:lude|bin)\b", _joined(plain)):
         raise SourceRejected(f"SOURCES: {name}: an assembler's .include and .incbin are not allowed")
+
+
+def _is_header(wanted: str, own: set[str]) -> bool:
+    """Whether what an include names is a system header, or in quotes one of the candidate's own files."""
+    system = _SYSTEM_HEADER.fullmatch(wanted) and ".." not in wanted
+    return bool(system) or (wanted[:1] == wanted[-1:] == '"' and wanted[1:-1] in own)
+
+
+def _joined(text: str) -> str:
+    """Text with neighbouring literals joined and numeric escapes written out, as the compiler hands them to the assembler."""
+    text = re.sub(
+        r"\\x([0-9a-fA-F]{1,2})|\\([0-7]{1,3})", lambda m: chr(int(m[1], 16) if m[1] else int(m[2], 8) % 256), text
+    )
+    return re.sub(r'"\s*(?:u8|[uUL])?"', "", text)
 
 
 def compile_library(command: Sequence[str], files: dict[str, str], library: Path) -> None:
@@ -61,7 +95,7 @@ def _run(command: Sequence[str], work: Path) -> tuple[int, str]:
 
     A compiler driver starts the real compiler, the assembler and the linker as children, which outlive it where it alone is killed.
     """
-    limits = [str(MEMORY_LIMIT >> 10), str(FILE_LIMIT // 512)]
+    limits = [str(MEMORY_LIMIT >> 10), str(FILE_LIMIT // 512), str(math.ceil(TIME_LIMIT_S) + 5)]
     said = work / "messages"
     with said.open("wb") as messages:
         process = subprocess.Popen(
@@ -124,9 +158,9 @@ def _is_known(path: str, own: set[str]) -> bool:
 
 
 def vector_bits(library: Path) -> int:
-    """Widest vector register the code names (512, 256, 128), 0 where objdump is missing."""
+    """Widest vector register the code names (512, 256, 128), 0 where objdump is missing or the library is too large to read."""
     tool = shutil.which("objdump")
-    if tool is None:
+    if tool is None or library.stat().st_size > READ_LIMIT:
         return 0
     try:
         text = subprocess.run(

@@ -57,6 +57,18 @@ def test_the_same_holds_for_triton() -> None:
         '#include_next "/etc/passwd"',
         '#embed "/etc/passwd"',
         'asm(".incbin \\"/etc/passwd\\"");',
+        'asm(".inc" "bin \\"/etc/passwd\\"");',
+        'asm("\\x2einc\\154ude \\"/etc/passwd\\"");',
+        'const char* a = "/*";\n#include "/etc/passwd"\nconst char* b = "*/";',
+        'const char* a = R"x(/*)x";\n#include "/etc/passwd"\n/* */',
+        '// /*\n#include "/etc/passwd"\n// */',
+        '#if __has_include("/etc/passwd")\n#endif',
+        "#if __has_include(</etc/passwd>)\n#endif",
+        '#define H __has_include\n#if H("/etc/passwd")\n#endif',
+        '#line 1 "/etc/passwd"\nint x = nothing;',
+        '# 1 "/etc/passwd"\nint x = nothing;',
+        '#pragma GCC dependency "/etc/passwd"',
+        '_Pragma("GCC dependency \\"/etc/passwd\\"")',
     ],
 )
 def test_other_files_are_not_included(line: str) -> None:
@@ -64,8 +76,25 @@ def test_other_files_are_not_included(line: str) -> None:
         cpp.check(native(line + "\n" + ROW_SUM).source)
 
 
+def test_text_made_to_be_slow_to_search_is_not() -> None:
+    compiler.check_includes("kernel.cpp", 'R"(' * 200_000, {"kernel.cpp"})
+    compiler.check_includes("kernel.cpp", "/*" * 300_000, {"kernel.cpp"})
+
+
 @pytest.mark.parametrize(
-    "line", ["#include <cmath>", "# include <bits/stdc++.h> // all", "#include <immintrin.h>", "#pragma once"]
+    "line",
+    [
+        "#include <cmath>",
+        "# include <bits/stdc++.h> // all",
+        "#include <immintrin.h> /* vectors */",
+        "#pragma once",
+        '#pragma GCC optimize("O3")',
+        "#if __has_include(<cblas.h>)\n#endif",
+        '/* not read:\n#include "other.h"\n*/',
+        '// #include "other.h"',
+        '#line 7 "kernel.cpp"',
+        "long a = 1'000'000;",
+    ],
 )
 def test_system_headers_are(line: str) -> None:
     cpp.check(native(line + "\n" + ROW_SUM).source)
