@@ -75,14 +75,30 @@ class ProposerFailed:
 
 
 @dataclass(frozen=True)
+class FewerProposed:
+    """A proposer made fewer candidates than it was asked for: it has no more to try here, or ``repeats`` of them had the text of a kernel
+    that the run already has, which is not judged again."""
+
+    run_id: str
+    step: int
+    phase: str
+    proposer: str
+    asked: int
+    made: int
+    repeats: int
+
+
+@dataclass(frozen=True)
 class AnswerAwaited:
-    """A person (or another program) is asked for a kernel: the prompt lies at ``question``, the answer is expected at ``answer``."""
+    """A person (or another program) is asked for a kernel: the prompt lies at ``question``, the answer is expected at ``answer``. Told
+    again (``again``) from time to time while nobody answers."""
 
     run_id: str
     candidate_id: str
     question: str
     answer: str
     seconds: float | None
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,6 +185,7 @@ Event = (
     | StepStarted
     | CandidateProposed
     | ProposerFailed
+    | FewerProposed
     | AnswerAwaited
     | Judging
     | CandidateJudged

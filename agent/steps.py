@@ -11,6 +11,7 @@ from agent.events import (
     BestChanged,
     CandidateJudged,
     CandidateProposed,
+    FewerProposed,
     ProposerFailed,
     Reflected,
     StepStarted,
@@ -98,6 +99,9 @@ def generate(runtime: Runtime, state: ShareState) -> None:
     if runtime.store.add_proposal(proposal, filled.fresh):
         for candidate in filled.fresh:
             runtime.on_event(CandidateProposed(runtime.run.id, candidate))
+        if not error and len(filled.fresh) < len(share.draws):
+            counts = (len(share.draws), len(filled.fresh), filled.repeats)
+            runtime.on_event(FewerProposed(runtime.run.id, step.step, step.phase, share.proposer, *counts))
 
 
 def evaluate(runtime: Runtime, number: int) -> RunState:

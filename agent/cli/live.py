@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from agent import events
-from agent.figures import interval
+from agent.figures import count, interval
 from agent.report.data import compiled
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Live:
         self.best = 0.0
         self._stack = ExitStack()
         self._doing = "starting"
+        self._judges = False
         self._began = time.monotonic()
 
     def __enter__(self) -> Live:
@@ -75,16 +76,17 @@ class Live:
                 self._prepare(event)
             case events.AnswerAwaited():
                 limit = f" within {event.seconds:g} s" if event.seconds else ""
-                self.say(
-                    f"[bold]a kernel is wanted[/]: read {escape(event.question)}, write {escape(event.answer)}{limit}"
-                )
+                wanted = "still waiting" if event.again else "a kernel is wanted"
+                self.say(f"[bold]{wanted}[/]: read {escape(event.question)}, write {escape(event.answer)}{limit}")
                 self.doing(f"waiting for {event.answer}")
+                self._judges = False
+            case events.FewerProposed():
+                self.say(f"[dim]{escape(_fewer(event))}[/]")
             case events.RunStarted():
                 self.run_id = event.run_id
                 verb = "resuming" if event.resumed else "run"
-                self.say(
-                    f"{verb} [bold]{event.run_id}[/]: {escape(event.spec)} on {event.target}, at most {event.evaluations} evaluations"
-                )
+                budget = f"at most {count(event.evaluations, 'evaluation')}"
+                self.say(f"{verb} [bold]{event.run_id}[/]: {escape(event.spec)} on {event.target}, {budget}")
                 self.doing("looking up what is known")
             case events.JudgeReady():
                 times = ", ".join(f"{name} {ms:.4g} ms" for name, ms in event.baselines.items())
@@ -97,7 +99,7 @@ class Live:
                     self.say(f"[dim]{escape(event.note)}[/]")
             case events.StepStarted():
                 self.say(
-                    f"[dim]step {event.step} {event.phase}: {escape(event.why)} ({len(event.passages)} passages)[/]"
+                    f"[dim]step {event.step} {event.phase}: {escape(event.why)} ({count(len(event.passages), 'passage')})[/]"
                 )
                 self.doing(f"step {event.step}, {event.phase}: proposing")
             case events.ProposerFailed():
@@ -112,10 +114,12 @@ class Live:
                 self.doing("reflecting")
             case events.Confirming():
                 self.doing("timing the best kernel again in fresh processes")
+                self._judges = True
             case events.Confirmed():
                 self.say(f"confirmed in fresh processes: {_figures(event.evaluation)}")
             case events.Stopping():
-                self.say("[yellow]stopping after this candidate; Ctrl-C again stops at once[/]")
+                when = " after this candidate; Ctrl-C again stops at once" if self._judges else ""
+                self.say(f"[yellow]stopping{when}[/]")
             case events.RunFinished():
                 self.doing("writing the report")
 
@@ -130,6 +134,7 @@ class Live:
         self.doing(f"{event.done} of {event.total}: {event.what}" if event.total else event.what)
 
     def _starting(self, event: events.Judging) -> None:
+        self._judges = True
         candidate = event.candidate
         if event.first:
             times = ", PyTorch's times (eager and torch.compile)" if event.timed else ""
@@ -139,6 +144,7 @@ class Live:
         self.doing(f"step {candidate.step}, {candidate.phase}: judging {_tries(candidate)}")
 
     def _judged(self, candidate: Candidate, evaluation: Evaluation, number: int, budget: int) -> None:
+        self._judges = False
         right = evaluation.status in ("correct", "checked")
         gain = evaluation.fitness > max(self.best, 1.0)
         colour = ("bold green" if gain else "green") if right else "red"
@@ -160,6 +166,19 @@ def _figures(evaluation: Evaluation) -> str:
     if t is None:
         return compiled(evaluation)[:60] if evaluation.status == "checked" else ""
     return f"{t.candidate_ms:>9.4g} ms {t.ratio:>6.2f}× ({interval(t.low, t.high, '–')})"
+
+
+def _fewer(event: events.FewerProposed) -> str:
+    """Why a step has fewer candidates than were asked for."""
+    made = f"{event.made} of {event.asked}" if event.made else "nothing new"
+    phase = "first drafts" if event.step == 0 else event.phase
+    why = []
+    if event.repeats:
+        same = "the text of a kernel this run already has, so nothing to judge"
+        why.append(f"{event.repeats} had {same}")
+    if event.proposer == "builtin" and event.made + event.repeats < event.asked:
+        why.append("no other retrieved schedule fits" if event.phase == "draft" else "no other move or knob is left")
+    return f"{event.proposer}: {made} for {phase}{': ' * bool(why)}{'; '.join(why)}"
 
 
 def _tries(candidate: Candidate) -> str:

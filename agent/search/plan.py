@@ -67,7 +67,7 @@ def choose(graph: SearchGraph, settings: RunSettings, step: int, proposer: str) 
         others = [
             cross(graph, proposer),
             options[0],
-            ("draft", (), (), "the search stalls") if fresh else None,
+            ("draft", (), (), "the search stalls: something else") if fresh else None,
             options[0],
         ]
         options = [*others[late % 4 :], *others[: late % 4]]
@@ -109,7 +109,7 @@ def cross(graph: SearchGraph, proposer: str) -> Choice | None:
     parents = (best.candidate.id, other.candidate.id)
     if ("crossover", parents, proposer) in graph.spent:
         return None
-    return "crossover", parents, (), "the search stalls"
+    return "crossover", parents, (), f"the search stalls: {parents[0]} with parts of {parents[1]}"
 
 
 def deal(proposers: Sequence[str], count: int, independent: Collection[str], first: int = 0) -> tuple[Share, ...]:

@@ -82,3 +82,22 @@ def test_stopping_the_run_ends_the_wait(tmp_path: Path) -> None:
     stop.set()
     with pytest.raises(RunInterrupted):
         proposer(None).propose(context(tmp_path, stop=stop), 1)
+
+
+def test_questions_asked_at_once_differ(tmp_path: Path) -> None:
+    """Answers to one and the same prompt would tend to be one and the same kernel."""
+    (tmp_path / "tell").mkdir()
+    for draw in range(2):
+        (tmp_path / "tell" / f"r.0.{draw}.py").write_text(MODULE + f"# {draw}\n")
+    proposer().propose(context(tmp_path, 2), 2)
+    first, second = ((tmp_path / "ask" / f"r.0.{d}.md").read_text().partition("Write a kernel.")[2] for d in range(2))
+    assert first != second
+    assert "number 2" in second
+
+
+def test_an_open_question_is_told_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manual, "REMIND", 0.05)
+    told: list[Any] = []
+    with pytest.raises(ProposerError):
+        proposer(0.5).propose(context(tmp_path, on_event=told.append), 1)
+    assert [e.again for e in told][:2] == [False, True]

@@ -16,9 +16,10 @@ from typing import Any, Protocol
 
 from agent.proposers.base import Context, Judged
 from agent.proposers.builtin import space
+from agent.proposers.builtin.crossing import crossed
 from agent.proposers.builtin.gains import effects, last_gain
 from agent.proposers.builtin.plan import Choice, Knob, Plan, fingerprint, flatten, unflatten
-from evaluators.candidate import Candidate
+from evaluators.candidate import Candidate, Twin
 from evaluators.errors import TraceError
 from evaluators.ir.kernel import Kernel, LibraryCall, Program
 from evaluators.ir.pattern import classify
@@ -78,7 +79,7 @@ class BuiltinProposer:
         in the languages asked for; ProposerError where the first drafts can all not be expressed.
         """
         from agent.errors import EmitError, NothingToPropose, ProposerError
-        from evaluators.trial import signature, traced
+        from evaluators.trial import traced
 
         try:
             program = traced(context.spec)
@@ -104,7 +105,7 @@ class BuiltinProposer:
                     continue
                 tried.add(key)
                 try:
-                    source = backend.render_module(program, signature(context.spec), proposal.plan)
+                    source = work.render(program, proposal.plan)
                 except EmitError as error:
                     unexpressed = unexpressed or str(error)
                     continue  # this exemplar cannot express that kernel; another may
@@ -121,6 +122,7 @@ class BuiltinProposer:
                         knobs=flatten(proposal.plan),
                         chunk_ids=tuple(p.chunk_id for p in context.passages),
                         note=proposal.note,
+                        twin=work.twin(proposal.plan),
                     )
                 )
                 if len(out) == n:
@@ -147,21 +149,45 @@ class Workbench:
 
     def __init__(self, context: Context, program: Program, language: str, backend: Emitter) -> None:
         self.context, self.program, self.language = context, program, language
-        device = _device_facts(context.target)
-        self.facts = {k.name: {**backend.facts(k, program), **device} for k in program.kernels}
+        self.backend = backend
+        self.facts = self.facts_of(program)
         self.pattern = {k.name: classify(k) for k in program.kernels}
         self.rng = random.Random(f"{context.seed}/{context.step}/{language}")
         self.retrieved = _exemplars(context.passages, language)
         self.advice = [Advice(m, p) for p in context.passages for m in parse_moves(p.metadata.get("moves"), p.document)]
         self.order = sorted(self.facts, key=lambda name: -_points(program, name))
 
+    def facts_of(self, program: Program) -> dict[str, dict[str, Any]]:
+        """What constraints may read of each kernel: its own figures and the device's."""
+        device = _device_facts(self.context.target)
+        return {k.name: {**self.backend.facts(k, program), **device} for k in program.kernels}
+
+    def render(self, program: Program, plan: Plan) -> str:
+        """Source of a plan. Raises EmitError."""
+        from evaluators.trial import signature
+
+        return self.backend.render_module(program, signature(self.context.spec), plan)
+
+    def twin(self, plan: Plan) -> Twin | None:
+        """The plan at smaller sizes, where the target is not here to run the full ones."""
+        from agent.proposers.builtin.twin import INTERPRETED, twin_of
+
+        if self.context.target.present or self.language not in INTERPRETED:
+            return None
+        return twin_of(self.context.spec, self.program, plan, self.facts_of, self.render)
+
     def proposals(self) -> Iterator[Proposal]:
         """Plans in the order they are worth trying; the caller skips repeats and stops when it has enough.
 
-        First drafts that have a fitting exemplar are not padded with random knobs: steps from measured candidates use the budget better.
+        First drafts that have a fitting exemplar are not padded with random knobs: steps from measured candidates use the budget better. A
+        crossover takes from both parents or is none: single steps from either are improvements.
         """
         parents = [j for j in self.context.parents if j.candidate.language == self.language]
         drafting = self.context.phase == "draft"
+        if self.context.phase == "crossover":
+            if len(parents) > 1:
+                yield from self._crossed(parents[0], parents[1])
+            return
         if not drafting:
             for parent in parents:
                 yield from self._from_parent(parent)
@@ -221,10 +247,25 @@ class Workbench:
             "phase": phase,
         }
 
+    def _plan_of(self, judged: Judged, known: Mapping[str, Exemplar]) -> dict[str, Choice] | None:
+        plan = unflatten(judged.candidate.knobs, known.values())
+        return plan if plan is not None and set(plan) == set(self.facts) else None
+
+    def _known(self) -> dict[str, Exemplar]:
+        return {e.name: e for e in (*_shipped(self.language), *self.retrieved)}
+
+    def _crossed(self, best: Judged, other: Judged) -> Iterator[Proposal]:
+        known = self._known()
+        mine, theirs = self._plan_of(best, known), self._plan_of(other, known)
+        if mine is not None and theirs is not None:
+            for plan, what in crossed(mine, theirs, self.order, self.facts):
+                parents = (best.candidate.id, other.candidate.id)
+                yield Proposal(plan, f"{what} (from {other.candidate.id})", "crossover", parents)
+
     def _from_parent(self, parent: Judged) -> Iterator[Proposal]:
-        known = {e.name: e for e in (*_shipped(self.language), *self.retrieved)}
-        plan = unflatten(parent.candidate.knobs, known.values())
-        if plan is None or set(plan) != set(self.facts):
+        known = self._known()
+        plan = self._plan_of(parent, known)
+        if plan is None:
             return
         yield from self._moves(parent, plan, known)
         if parent.evaluation.status == "correct":
@@ -282,7 +323,16 @@ class Workbench:
                 exemplar = self.rng.choice(fitting)
                 knobs = space.sample(exemplar, self.facts[kernel], self.rng)
                 plan[kernel] = Choice(exemplar, knobs or self._start(exemplar, kernel) or {})
-            yield Proposal(plan, "random admissible knobs", "draft")
+            yield Proposal(plan, f"random knobs: {self._unusual(plan)}", "draft")
+
+    def _unusual(self, plan: Plan) -> str:
+        """Each kernel's schedule and the knobs that are not at their defaults."""
+        told = []
+        for kernel, choice in plan.items():
+            usual = self._start(choice.exemplar, kernel) or {}
+            odd = [f"{name} {value}" for name, value in choice.knobs.items() if value != usual.get(name)]
+            told.append(f"{kernel} {choice.exemplar.name}{': ' * bool(odd)}{', '.join(odd)}")
+        return "; ".join(told)
 
 
 def _device_facts(target: Target) -> dict[str, int]:
