@@ -18,6 +18,8 @@ Count = Callable[[str], int]
 """Tokens of a text, without the special tokens; additive over pieces joined by white space."""
 
 SPECIAL_TOKENS = 2
+LETTERS = 16
+"""Characters per token, at most, of a passage: longer words mean nothing to the model, which counts them as one token."""
 _DEFINITION = re.compile(
     r"\s*(?:@|def |class |async def |template\s*<|static |inline |extern |struct |__global__|__device__|#pragma omp)"
 )
@@ -68,7 +70,7 @@ def _groups(document: Document, count: Count, window: int) -> Iterator[list[Unit
             continue
         room = budget(unit.locator)
         for piece in _fit(unit, count, room):
-            size = count(piece.text)
+            size = _size(piece.text, count, room)
             leads = bool(held) and all(u.form == "heading" for u in held)
             same = bool(held) and (held[-1].locator == piece.locator or leads) and piece.form != "heading"
             nested = leads and piece.form == "heading" and piece.locator.startswith(held[-1].locator)
@@ -91,14 +93,18 @@ def _joined(units: list[Unit]) -> str:
     return text
 
 
+def _size(text: str, count: Count, room: int) -> int:
+    """Tokens of a text, at least one for so many characters. What is too long by its characters alone is not counted through."""
+    least = -(-len(text) // LETTERS)
+    return least if least > room else max(count(text), least)
+
+
 def _fit(unit: Unit, count: Count, room: int) -> list[Unit]:
-    if count(unit.text) <= room:
-        return [unit]
     return _cut(unit, count, room, 0)
 
 
 def _cut(unit: Unit, count: Count, room: int, level: int) -> list[Unit]:
-    if count(unit.text) <= room:
+    if _size(unit.text, count, room) <= room:
         return [unit]
     if level == len(_LEVELS):
         return _cut_line(unit, count, room)
@@ -110,7 +116,7 @@ def _cut(unit: Unit, count: Count, room: int, level: int) -> list[Unit]:
         part = replace(unit, first=unit.first + begin, text="\n".join(lines[begin:end]))
         if pending is not None:
             both = replace(pending, text=pending.text + "\n" + part.text)
-            if count(both.text) <= room:
+            if _size(both.text, count, room) <= room:
                 pending = both
                 continue
             out += _cut(pending, count, room, level + 1)
@@ -123,14 +129,14 @@ def _cut(unit: Unit, count: Count, room: int, level: int) -> list[Unit]:
 def _cut_line(unit: Unit, count: Count, room: int) -> list[Unit]:
     """One line too long for the window: between words, then in halves of a word."""
     words = unit.text.split()
-    if len(words) == 1 and len(words[0]) > 1 and count(words[0]) > room:
+    if len(words) == 1 and len(words[0]) > 1 and _size(words[0], count, room) > room:
         half = len(words[0]) // 2
         return [p for w in (words[0][:half], words[0][half:]) for p in _cut_line(replace(unit, text=w), count, room)]
     out: list[Unit] = []
     line: list[str] = []
     used = 0
     for word in words:
-        size = count(word)
+        size = _size(word, count, room)
         if size > room and len(words) > 1:
             if line:
                 out.append(replace(unit, text=" ".join(line)))

@@ -22,6 +22,9 @@ TEXT_FIELDS = ("title", "kind", "exemplar", "language", "summary")
 LIST_FIELDS = ("targets", "languages", "operators", "patterns", "diagnoses", "sources", "unverified", "constraints")
 OTHER_FIELDS = ("moves", "knobs", "results")
 
+VALUES = 10_000
+"""Values that one front matter may hold."""
+
 _OPENING = re.compile(r"\A\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser reads a corpus about eight times faster
@@ -61,6 +64,8 @@ def parse(text: str, file: str) -> FrontMatter:
         problem = str(getattr(error, "problem", None) or error).replace("\n", " ")
         hint = "; quote text that holds ': '" if "mapping values" in problem else ""
         raise FrontMatterError(file, "front matter", f"{at}{problem}{hint}") from None
+    if not _bounded(fields):
+        raise FrontMatterError(file, "front matter", f"more than {VALUES} values, aliases counted wherever they stand")
     if fields is None:
         fields = {}
     if not isinstance(fields, dict):
@@ -68,6 +73,16 @@ def parse(text: str, file: str) -> FrontMatter:
     if "kind" in fields:
         fields = checked(fields, file)
     return FrontMatter(fields, text[closing.end() :], text.count("\n", 0, closing.end()))
+
+
+def _bounded(value: Any) -> bool:
+    """Whether there are few enough values: a few lines of aliases of aliases can stand for more than memory holds."""
+    waiting, count = [value], 0
+    while waiting and count <= VALUES:
+        item = waiting.pop()
+        count += 1
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    return count <= VALUES
 
 
 def checked(fields: Mapping[str, Any], file: str) -> dict[str, Any]:

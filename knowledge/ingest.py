@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knowledge import corpus, damage
+from knowledge import corpus, damage, loaders
 from knowledge.errors import FrontMatterError, UnreadableDocumentError
 from knowledge.frontmatter import KINDS
 from knowledge.store import KnowledgeStore
@@ -126,10 +127,31 @@ def _files(roots: Iterable[Path]) -> tuple[list[_File], list[Skipped]]:
             skipped.append(Skipped(str(root), f"{root}: no such file or folder"))
             continue
         for path in inside:
-            if path.is_file():
+            problem = _unfit(path)
+            if problem:
+                skipped.append(Skipped(str(path), f"{path}: {problem}"))
+            elif path.is_file():
                 name = corpus.document_name(path)
                 found.setdefault(name, _File(path, name))
     return list(found.values()), skipped
+
+
+def _unfit(path: Path) -> str:
+    """Why what is at ``path`` is not read; empty for a file that can be, and for a folder."""
+    try:
+        about = path.stat()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    kind = kinds.get(stat.S_IFMT(about.st_mode))
+    if kind is not None:
+        return f"is {kind}, not a file"
+    most = loaders.limit(path)
+    if about.st_size > most and not path.is_dir():
+        return (
+            f"has {about.st_size / 1e6:.0f} MB; at most {most / 1e6:.0f} MB are taken in: split it, or leave out data"
+        )
+    return ""
 
 
 def _hidden(path: Path) -> bool:
@@ -167,7 +189,6 @@ def _gone(roots: Iterable[Path], files: list[_File], store: KnowledgeStore) -> l
 def _load(
     file: _File, targets: tuple[str, ...], kind: str | None, store: KnowledgeStore, skipped: list[Skipped]
 ) -> list[Chunk] | None:
-    from knowledge import loaders
     from knowledge.chunking import chunk
 
     try:

@@ -40,6 +40,17 @@ REGISTRY: dict[str, Loader] = {
 }
 
 
+LARGEST = 8 << 20
+"""Bytes of a text that is taken in: a manual of a thousand pages has a third of it. Every passage of it is embedded."""
+LARGEST_TRACE = 512 << 20
+"""Bytes of a profiler's output, which is condensed to a few passages."""
+
+
+def limit(path: Path) -> int:
+    """Bytes that the file at ``path`` may have."""
+    return LARGEST_TRACE if REGISTRY.get(path.suffix.lower()) is trace.load else LARGEST
+
+
 def load(path: Path, data: bytes, document: str) -> Document:
     """The document in ``data``, the content of the file at ``path``.
 
@@ -56,7 +67,10 @@ def load(path: Path, data: bytes, document: str) -> Document:
         raise UnreadableDocumentError(document, "binary content")
     if not text.strip():
         raise UnreadableDocumentError(document, "empty")
-    return loader(text, document)
+    try:
+        return loader(text, document)
+    except (RecursionError, MemoryError):
+        raise UnreadableDocumentError(document, "nested too deeply to be read") from None
 
 
 def known() -> str:

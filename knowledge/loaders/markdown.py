@@ -25,6 +25,8 @@ def load(text: str, name: str) -> Document:
     """
     front = parse(text, name)
     fields = front.fields
+    if "kind" not in fields and _advises(fields.get("moves")):
+        raise FrontMatterError(name, "kind", "missing; moves are acted on only where the document says its kind")
     if "kind" in fields:
         parse_moves(fields.get("moves"), name)
     if "exemplar" in fields:
@@ -48,6 +50,11 @@ def load(text: str, name: str) -> Document:
         diagnoses=listed(fields, "diagnoses"),
         fields=fields if "kind" in fields else {},
     )
+
+
+def _advises(moves: Any) -> bool:
+    """Whether moves are meant as ours; another tool may call something else so."""
+    return isinstance(moves, list) and any(isinstance(m, dict) and "do" in m for m in moves)
 
 
 def listed(fields: Any, name: str) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.chunking import SPECIAL_TOKENS, chunk
-from knowledge.documents import Chunk, Document
+from knowledge.chunking import LETTERS, SPECIAL_TOKENS, chunk
+from knowledge.documents import Chunk, Document, Unit
 from knowledge.loaders import c_source, markdown, plain, python_source
 
 LINE = st.sampled_from(
@@ -157,3 +158,22 @@ def test_cpp_splits_by_function() -> None:
 )
 def test_cpp_loses_nothing_whatever_the_braces(text: str) -> None:
     assert squeezed("".join(u.text for u in c_source.load(text, "k.cpp").units)) == squeezed(text)
+
+
+@pytest.mark.parametrize(
+    "line", ["a" * 300_000, "word " * 60_000, "ab+/" * 75_000], ids=["one word", "words", "base64"]
+)
+def test_one_endless_line_is_cut_into_short_passages(line: str) -> None:
+    """A model that counts a long word as one token would make one passage of it; nothing is counted through again and again."""
+    counted = 0
+
+    def count(text: str) -> int:
+        nonlocal counted
+        counted += len(text)
+        return len(text.split())
+
+    document = Document("a.txt", "guidance", "a", (Unit("", 1, line),))
+    chunks = chunk(document, count, 128)
+    assert "".join(c.text for c in chunks).replace(" ", "") == line.replace(" ", "")
+    assert max(len(c.text) for c in chunks) <= 128 * LETTERS
+    assert counted < 20 * len(line)

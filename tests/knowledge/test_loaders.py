@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.errors import UnreadableDocumentError
+from knowledge.errors import FrontMatterError, UnreadableDocumentError
 from knowledge.loaders import load
 
 
@@ -79,3 +79,26 @@ def test_markdown_of_others_is_taken_as_it_is() -> None:
 
 def test_carriage_returns_are_line_ends() -> None:
     assert [u.first for u in load(Path("a.txt"), b"one\r\n\r\ntwo\r\n", "a.txt").units] == [1, 3]
+
+
+def test_advice_is_never_lost_for_want_of_a_kind() -> None:
+    """Moves as ours are written, in a document that does not say its kind, would be ignored."""
+    text = "---\ntitle: A\nmoves:\n  - when: {diagnosis: spill}\n    do: {knob: B, set: 1}\n    why: x\n---\n# A\n\nText.\n"
+    with pytest.raises(FrontMatterError, match=r"a\.md: kind: missing"):
+        load(Path("a.md"), text.encode(), "a.md")
+    with pytest.raises(FrontMatterError, match=r"a\.md: moves: expected a list, got int"):
+        load(Path("a.md"), b"---\ntitle: A\nkind: guidance\ntargets: [any]\nmoves: 3\n---\n# A\n\nText.\n", "a.md")
+
+
+def test_a_few_lines_of_aliases_do_not_become_gigabytes() -> None:
+    lines = ["results:", " - &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9]"]
+    lines += [f" - &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    text = "---\ntitle: A\nkind: guidance\ntargets: [any]\n" + "\n".join(lines) + "\n---\n# A\n\nText.\n"
+    with pytest.raises(FrontMatterError, match="more than 10000 values"):
+        load(Path("a.md"), text.encode(), "a.md")
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.py"])
+def test_deep_nesting_is_unreadable(name: str) -> None:
+    with pytest.raises(UnreadableDocumentError):
+        load(Path(name), b"[" * 100_000 + b"]" * 100_000, name)

@@ -4,6 +4,7 @@ identity.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -294,3 +295,19 @@ def test_queries_need_no_cache(tmp_path: Path, store: KnowledgeStore, harm: str)
     first = store.query_vector("words")
     again = KnowledgeStore.open(store.path, HashingEmbedder()).query_vector("words")
     assert np.array_equal(first, again)
+
+
+def test_what_is_no_file_or_too_large_is_skipped_with_a_reason(tmp_path: Path, store: KnowledgeStore) -> None:
+    """Nothing waits for a pipe, reads a device for ever, or is left out silently."""
+    folder = corpus(tmp_path / "c", 1)
+    os.mkfifo(folder / "pipe.md")
+    (folder / "nowhere.md").symlink_to(tmp_path / "absent.md")
+    with (folder / "large.txt").open("wb") as file:
+        file.truncate(60_000_000)
+    summary = ingest([folder, Path("/dev/null")], store)
+    assert summary.documents == 1
+    reasons = {Path(s.path).name: s.reason for s in summary.skipped}
+    assert "is a pipe, not a file" in reasons["pipe.md"]
+    assert "is a device, not a file" in reasons["null"]
+    assert "cannot be read (No such file or directory)" in reasons["nowhere.md"]
+    assert "has 60 MB; at most 8 MB are taken in" in reasons["large.txt"]
