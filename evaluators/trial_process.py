@@ -68,6 +68,8 @@ def _tried(spec: KernelSpec, request: dict[str, Any], channel: Channel) -> dict[
         for t in tensors:
             if t.layout != torch.strided or t.is_quantized:
                 raise SpecError(f"{_where(spec)}: forward: returns a {_kind(t)} tensor; return dense ones")
+            if t.device.type != device.type:
+                raise SpecError(f"{_where(spec)}: forward: returns a tensor on {t.device}; return it on {device.type}")
             wire.plain(t)
         if device.type == "cuda":
             torch.cuda.synchronize()

@@ -40,6 +40,7 @@ CASES = {
     "gives nothing": (spec(MODEL + "return None"), "forward: returns no tensor"),
     "gives a set": (spec(MODEL + "return {1}"), "forward: gives set; only tensors"),
     "gives a sparse tensor": (spec(MODEL + "return x.to_sparse()"), "returns a sparse coo tensor"),
+    "gives a tensor without data": (spec(MODEL + "return torch.empty(3, device='meta')"), "returns a tensor on meta; return it on cpu"),
     "gives a list in itself": (spec(MODEL + "a = [x]; a.append(a); return a"), "gives a list that holds itself"),
     "inputs are no list": (bench("5"), "get_inputs: gives int; return a list"),
     "inputs are nothing": (bench("[torch.ones(4)]", "None"), "get_init_inputs: gives NoneType; return a list"),
