@@ -76,6 +76,8 @@ class KernelSpec:
     description: str = ""
     origin: str = ""
     state: str | None = None
+    repaired_from: str | None = None
+    """Digest of the spec whose inputs or parameters this one replaces, because trivial answers passed on them."""
 
     def to_json(self) -> str:
         """Canonical JSON text; equal specs give equal text."""
@@ -99,8 +101,9 @@ class KernelSpec:
     def digest(self) -> str:
         """Content hash (hex, 16 digits): what is computed, on which shapes and dtype; where files are does not enter."""
         state = None if self.state is None else PurePath(self.state).name  # saved parameters are named by their content
-        text = replace(self, origin="", description="", state=state).to_json()
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        content = asdict(replace(self, origin="", description="", state=state))
+        del content["repaired_from"]  # the repair itself is in the inputs and parameters
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def with_dtype(self, dtype: FloatType) -> KernelSpec:
         """The same spec in another floating type."""

@@ -1,0 +1,1 @@
+"""Spec lint: what is wrong with a specification, found before any budget is spent on it."""
