@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from agent import figures
 from evaluators.home import VARIABLE, home
 
 _PROBE = 4 << 20
@@ -212,7 +213,7 @@ def _runs() -> Check:
     if said != "ok":
         fix = f"mv {database} {database}.damaged"
         return Check("store", "runs", "missing", f"{database} is damaged: {' '.join(said.split())[:120]}", fix)
-    return Check("store", "runs", "ok", f"{count} runs" if count else "none yet")
+    return Check("store", "runs", "ok", figures.count(count, "run") if count else "none yet")
 
 
 def _objects() -> Check:
@@ -244,7 +245,7 @@ def _knowledge() -> Check:
         return Check(
             "store", "knowledge", "optional", "not ingested yet (the first run does it)", "kernelevolve ingest"
         )
-    return Check("store", "knowledge", "ok", f"{documents} documents in {folder}")
+    return Check("store", "knowledge", "ok", f"{figures.count(documents, 'document')} in {folder}")
 
 
 def _isolation() -> list[Check]:

@@ -11,6 +11,11 @@ def border(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
+def times(value: float) -> str:
+    """A speed-up: ``1.85×``, with more decimals where two would hide whether it is one."""
+    return f"{border(value)}×"
+
+
 def interval(low: float, high: float, between: str = " to ") -> str:
     """Both borders."""
     return f"{border(low)}{between}{border(high)}"

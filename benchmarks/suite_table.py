@@ -17,6 +17,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from agent.figures import interval, times
 from evaluators import targets
 
 
@@ -54,7 +55,7 @@ def _line(row: dict[str, Any], copy_gbs: float | None) -> str:
     compiled = f"{row['compile_ms']:.3g}" if row["compile_ms"] else "–"
     return (
         f"| {row['spec']} | {row['dtype']} | {row['eager_ms']:.3g} | {compiled} | {row['kernel_ms']:.3g} | "
-        f"{row['ratio']:.2f}× ({row['low']:.2f}–{row['high']:.2f}) | {'–' if fraction is None else f'{fraction:.2f}'} | "
+        f"{times(row['ratio'])} ({interval(row['low'], row['high'], '–')}) | {'–' if fraction is None else f'{fraction:.2f}'} | "
         f"{'kernel' if row['recommendation'] == 'kernel' else 'PyTorch'} |"
     )
 

@@ -257,7 +257,9 @@ def _print(console: Console, rows: list[BatchRow], page: Path) -> None:
         if row.error:
             console.print(f"{row.spec}: {row.error}", markup=False, soft_wrap=True)
     totals = summary(rows)
-    mean = f", geometric mean {totals['geomean_shipped']:.2f}×" if totals["geomean_shipped"] else ""
+    mean = (
+        f", geometric mean of what is recommended {totals['geomean_shipped']:.2f}×" if totals["geomean_shipped"] else ""
+    )
     console.print(
         f"\n{totals['correct']} of {totals['specs']} with a correct kernel, {totals['faster']} surely faster{mean}"
     )

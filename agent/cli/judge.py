@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.cli.exits import FAILURE, NONE_CORRECT, CommandError
-from agent.figures import interval
+from agent.figures import count, interval, times
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,9 +79,11 @@ def _table(verdict: Evaluation) -> Table:
         table.add_row("", escape(verdict.message))
     if verdict.accuracy:
         a = verdict.accuracy
+        # A mismatch's detail is its message, which stands above.
+        detail = f" {a.detail}" if a.detail and a.detail not in verdict.message else ""
         table.add_row(
             "accuracy",
-            f"error {a.error:.2e} against float64, PyTorch's own {a.reference_error:.2e}, {a.seeds} seeds {escape(a.detail)}",
+            f"error {a.error:.2e} against float64, PyTorch's own {a.reference_error:.2e}, {count(a.seeds, 'seed')}{escape(detail)}",
         )
     if verdict.timing:
         t = verdict.timing
@@ -90,7 +92,7 @@ def _table(verdict: Evaluation) -> Table:
         table.add_row("kernel", f"{t.candidate_ms:.4g} ms")
         table.add_row(
             "speed-up",
-            f"[bold]{t.ratio:.2f}×[/] over {t.baseline} (95% interval {interval(t.low, t.high)}, {len(t.samples)} pairs)",
+            f"[bold]{times(t.ratio)}[/] over {t.baseline} (95% interval {interval(t.low, t.high)}, {count(len(t.samples), 'pair')})",
         )
     if verdict.roofline and verdict.roofline.fraction is not None:
         table.add_row("roofline", f"{100 * verdict.roofline.fraction:.0f}% of the {verdict.roofline.limit} bound")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from agent import events
-from agent.figures import count, interval
+from agent.figures import count, interval, times
 from agent.report.data import compiled
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _figures(evaluation: Evaluation) -> str:
     t = evaluation.timing
     if t is None:
         return compiled(evaluation)[:60] if evaluation.status == "checked" else ""
-    return f"{t.candidate_ms:>9.4g} ms {t.ratio:>6.2f}× ({interval(t.low, t.high, '–')})"
+    return f"{t.candidate_ms:>9.4g} ms {times(t.ratio):>7} ({interval(t.low, t.high, '–')})"
 
 
 def _fewer(event: events.FewerProposed) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from agent.cli.options import Profile
 
 if TYPE_CHECKING:
     from agent.doctor import Check
+    from evaluators.spec.kernel_spec import InputSpec
 
 
 def register(app: typer.Typer) -> None:
@@ -100,14 +102,17 @@ def specs(
     Any of these names goes to `optimize`.
     """
     from evaluators.spec import load_suite, suites
-    from evaluators.spec.shapes import shape
 
     listed: list[dict[str, Any]] = []
     for suite in suites.names():
         for spec in load_suite(suite, profile.value, None):
             dims = {name: d.value for name, d in spec.dims.items()}
-            shapes = ["×".join(map(str, shape(i.shape, dims))) for i in spec.inputs or ()]
-            listed.append({"suite": suite, "name": spec.name, "description": spec.description, "inputs": shapes})
+            inputs, parameters = (
+                {i.name: _sized(i, dims) for i in given or ()} for given in (spec.inputs, spec.parameters)
+            )
+            listed.append({
+                "suite": suite, "name": spec.name, "description": spec.description, "inputs": inputs, "parameters": parameters,
+            })  # fmt: skip
     if as_json:
         from agent.cli.console import print_json
 
@@ -121,14 +126,21 @@ def specs(
     for title in ("suite", "spec", "computes", "inputs"):
         table.add_column(title, overflow="fold")
     for row in listed:
-        table.add_row(
-            row["suite"], row["name"], row["description"].partition(". ")[0].rstrip("."), "  ".join(row["inputs"])
-        )
+        names = [f"{name} {size}" for name, size in row["inputs"].items()]
+        names += [f"{name} {size} (parameter)" for name, size in row["parameters"].items()]
+        told = ", ".join(names) or "in its file"
+        table.add_row(row["suite"], row["name"], row["description"].partition(". ")[0].rstrip("."), told)
     console = stdout()
     console.print(table)
     console.print(
         "\nA spec may also be a YAML file, a KernelBench problem file, or an operator such as aten::softmax.int."
     )
+
+
+def _sized(tensor: InputSpec, dims: Mapping[str, int]) -> str:
+    from evaluators.spec.shapes import shape
+
+    return "×".join(map(str, shape(tensor.shape, dims))) or ("value" if tensor.dtype == "python" else "scalar")
 
 
 def _figure(value: float | None) -> str:

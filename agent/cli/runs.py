@@ -68,7 +68,7 @@ def list_runs(
             name, justify="right" if name in ("evaluated", "correct", "speed-up") else "left", overflow="fold"
         )
     for r in found:
-        ratio = f"{r.ratio:.2f}×" if r.ratio else f"({r.fitness:.2f}×)" if r.fitness else ""
+        ratio = figures.times(r.ratio) if r.ratio else f"({r.fitness:.2f}×)" if r.fitness else ""
         interval = figures.interval(r.low, r.high, "–") if r.low and r.high else ""
         use = {"kernel": "kernel", "baseline": "PyTorch"}.get(r.recommendation or "", "")
         started = r.created[:16].replace("T", " ")

@@ -110,7 +110,14 @@ def search(job: Job, *, as_json: bool, quiet: bool, notice: str = "") -> None:
 
 
 def proceed(run_id: str, store: RunStore, *, as_json: bool, quiet: bool) -> None:
-    """Go on with a recorded search and print its result."""
+    """Go on with a recorded search and print its result; of a finished one that is all, which is said."""
+    recorded = store.get_run(run_id)
+    notice = ""
+    if recorded.status == "finished":
+        when = (recorded.finished or "")[:16].replace("T", " ")
+        notice = (
+            f"run {run_id} was already finished{f' ({when})' if when else ''}: nothing was done, this is its result"
+        )
 
     def run(live: Live) -> RunResult:
         from agent.run import resume
@@ -119,7 +126,7 @@ def proceed(run_id: str, store: RunStore, *, as_json: bool, quiet: bool) -> None
         live.best = so_far.fitness if so_far else 0.0
         return resume(run_id, store=store, on_event=live)
 
-    _finish(store, run, as_json=as_json, quiet=quiet, notice="")
+    _finish(store, run, as_json=as_json, quiet=quiet, notice=notice)
 
 
 def _finish(store: RunStore, run: Callable[[Live], RunResult], *, as_json: bool, quiet: bool, notice: str) -> None:

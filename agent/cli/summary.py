@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.figures import interval
+from agent.figures import count, interval, times
 from agent.report.data import Node, RunReport, compiled
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ def result_table(report: RunReport, folder: Path | None) -> Table:
         for name in ("eager", "compile"):
             if name in t.baselines:
                 table.add_row(f"PyTorch {name}", f"{t.baselines[name]:.4g} ms")
-        table.add_row("kernel", f"{t.candidate_ms:.4g} ms")
+        table.add_row("kernel", f"{t.candidate_ms:.4g} ms{report.of_origin and f' (the one{report.of_origin})'}")
         source = "re-run in a fresh process" if t.fresh_process else "measured while searching"
-        spread = f"95% interval {interval(t.low, t.high)}, {len(t.samples)} pairs, {source}"
-        table.add_row("speed-up", f"[bold]{t.ratio:.2f}×[/] over {t.baseline} ({spread})")
+        spread = f"95% interval {interval(t.low, t.high)}, {count(len(t.samples), 'pair')}, {source}"
+        table.add_row("speed-up", f"[bold]{times(t.ratio)}[/] over {t.baseline} ({spread})")
     if verdict and verdict.accuracy:
         a = verdict.accuracy
         table.add_row("accuracy", f"error {a.error:.2e} against float64; PyTorch's own {a.reference_error:.2e}")
@@ -116,7 +116,7 @@ def _figures(node: Node) -> tuple[str, str, str]:
     if e is None or e.timing is None:
         return "", "", ""
     t = e.timing
-    return f"{t.candidate_ms:.4g}", f"{t.ratio:.2f}×", interval(t.low, t.high, "–")
+    return f"{t.candidate_ms:.4g}", times(t.ratio), interval(t.low, t.high, "–")
 
 
 def _counts(report: RunReport) -> str:

@@ -10,7 +10,7 @@ from os.path import relpath
 from pathlib import Path
 from typing import Any
 
-from agent.figures import interval
+from agent.figures import count, interval, times
 from agent.report.data import RunReport
 from agent.report.page import environment, markup, plain, style
 from agent.report.timing_charts import Bar, speedups
@@ -104,6 +104,7 @@ def write_batch(name: str, rows: Sequence[BatchRow], folder: Path) -> Path:
         .get_template("batch.html.j2")
         .render(
             name=name,
+            plural=count,
             style=style(),
             rows=[shown(r) | {"report": relpath(r.report, folder) if r.report else ""} for r in rows],
             targets=sorted({r.target for r in rows}),
@@ -136,7 +137,7 @@ def shown(row: BatchRow) -> dict[str, str]:
         "eager": ms(row.eager_ms),
         "compile": ms(row.compile_ms),
         "kernel": ms(row.kernel_ms),
-        "ratio": "" if row.ratio is None else f"{row.ratio:.2f}×",
+        "ratio": "" if row.ratio is None else times(row.ratio),
         "interval": "" if row.low is None or row.high is None else interval(row.low, row.high, "–"),
         "roofline": "" if row.roofline is None else f"{100 * row.roofline:.0f}%",
         "use": use(row),

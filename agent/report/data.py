@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from agent.figures import interval
+from agent.figures import interval, times
 from agent.search.fitness import wins
 from evaluators.candidate import Candidate
 from evaluators.spec.kernel_spec import KernelSpec
@@ -89,6 +89,11 @@ class RunReport:
         return "kernel" if gain and self.recorded != "baseline" else "baseline"
 
     @property
+    def of_origin(self) -> str:
+        """Words that follow ``kernel`` where the best one is the user's own; empty otherwise."""
+        return " that was given to start from" if self.best and self.best.candidate.proposer == "given" else ""
+
+    @property
     def sentence(self) -> str:
         """The outcome in one sentence."""
         verdict = self.verdict
@@ -104,9 +109,9 @@ class RunReport:
         if verdict is None or verdict.timing is None:
             return "The best candidate was not confirmed; keep PyTorch."
         t = verdict.timing
-        gain = f"{t.ratio:.2f}× over {t.baseline} (95% interval {interval(t.low, t.high)})"
+        gain = f"{times(t.ratio)} over {t.baseline} (95% interval {interval(t.low, t.high)})"
         if kind == "kernel":
-            return f"Use the kernel: {gain}.{self._disturbed}"
+            return f"Use the kernel{self.of_origin}: {gain}.{self._disturbed}"
         if not self.confirmation:
             return f"Best so far {gain}, not yet confirmed in a fresh process."
         if t.low > 1.0:

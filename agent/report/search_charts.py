@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.figures import interval
+from agent.figures import interval, times
 from agent.report import svg
 from agent.report.data import Node, RunReport
 
@@ -15,7 +15,7 @@ def describe(node: Node) -> str:
     c, e = node.candidate, node.evaluation
     parts = [c.id, c.note or c.exemplar or c.proposer, e.status if e else "not judged"]
     if e and e.timing and node.ratio:
-        parts.append(f"{e.timing.candidate_ms:.4g} ms, {node.ratio:.2f}× ({interval(e.timing.low, e.timing.high)})")
+        parts.append(f"{e.timing.candidate_ms:.4g} ms, {times(node.ratio)} ({interval(e.timing.low, e.timing.high)})")
     elif e and e.message:
         parts.append(e.message.strip().splitlines()[0][:120])
     return " · ".join(p for p in parts if p)
@@ -157,7 +157,7 @@ def tree(report: RunReport) -> str:
 
 def _short(node: Node) -> str:
     if node.ratio:
-        return f"{node.ratio:.2f}×"
+        return times(node.ratio)
     return node.evaluation.status.replace("_", " ") if node.evaluation else "…"
 
 

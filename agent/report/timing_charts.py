@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.figures import interval
+from agent.figures import times as speedup
 from agent.report import svg
 from evaluators.verdict import Roofline, Timing
 
@@ -48,8 +49,8 @@ def samples(timing: Timing) -> str:
         hover = svg.title(f"pair {i}: {base:.4g} ms against {mine:.4g} ms, {ratio:.3f}×")
         parts.append(svg.element("circle", hover, cx=x_axis(i), cy=y_axis(ratio), r=3, class_="sample"))
     label = y_axis(timing.ratio)
-    parts.append(svg.text(right + 8, label, f"{timing.ratio:.3f}×", "label strong"))
-    parts.append(svg.text(right + 8, label + 15, f"95%: {timing.low:.3f}–{timing.high:.3f}", "tick"))
+    parts.append(svg.text(right + 8, label, speedup(timing.ratio), "label strong"))
+    parts.append(svg.text(right + 8, label + 15, f"95%: {interval(timing.low, timing.high, '–')}", "tick"))
     if abs(y_axis(1) - label) > 32:
         parts.append(svg.text(right + 8, y_axis(1) + 4, "no gain", "tick"))
     return svg.drawing(_WIDTH, bottom + 44, "Paired timing samples", *parts)
@@ -162,7 +163,7 @@ def speedups(bars: Sequence[Bar]) -> str:
         kind = "gain" if bar.low and bar.low > 1 else "correct"
         start, end = sorted((axis(1), axis(bar.value)))
         hover = svg.title(
-            f"{bar.name}: {bar.value:.2f}×" + (f" ({interval(bar.low, bar.high)})" if bar.low and bar.high else "")
+            f"{bar.name}: {speedup(bar.value)}" + (f" ({interval(bar.low, bar.high)})" if bar.low and bar.high else "")
         )
         parts.append(
             svg.element(
@@ -171,5 +172,5 @@ def speedups(bars: Sequence[Bar]) -> str:
         )
         if bar.low and bar.high:
             parts.append(svg.element("line", x1=axis(bar.low), x2=axis(bar.high), y1=y, y2=y, class_="whisker strong"))
-        parts.append(svg.text(max(end, axis(bar.high or bar.value)) + 6, y + 4, f"{bar.value:.2f}×", "tick"))
+        parts.append(svg.text(max(end, axis(bar.high or bar.value)) + 6, y + 4, speedup(bar.value), "tick"))
     return svg.drawing(_WIDTH, bottom + 44, "Speed-ups", *parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agent.figures import count
 from agent.proposers.base import Judged
 from agent.search.fitness import fitness
 from agent.search.view import SearchGraph
@@ -39,7 +40,7 @@ def ended(
         if reason:
             return reason
     if len(judged) >= settings.evaluations:
-        return f"budget of {settings.evaluations} evaluations spent"
+        return f"budget of {count(settings.evaluations, 'evaluation')} spent"
     if settings.seconds is not None and seconds >= settings.seconds:
         return f"budget of {settings.seconds:g} seconds spent"
     if settings.tokens is not None and tokens >= settings.tokens:
@@ -47,7 +48,7 @@ def ended(
     if settings.dollars is not None and dollars >= settings.dollars:
         return f"budget of {settings.dollars:g} dollars spent"
     if settings.stagnation is not None and graph.stale() >= settings.stagnation:
-        return f"no new best in {graph.stale()} evaluations"
+        return f"no new best in {count(graph.stale(), 'evaluation')}"
     lost = [n.evaluation for n in judged[-LOST:]]
     if len(lost) == LOST and all(e.status == "infrastructure" for e in lost):
         return f"the judge could not work {LOST} times in a row: {lost[-1].message}"

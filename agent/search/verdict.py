@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from agent.events import RunFinished
-from agent.figures import interval
+from agent.figures import interval, times
 from agent.search.fitness import may_win, wins
 from evaluators.verdict import Evaluation
 
@@ -52,7 +52,7 @@ def message(recommendation: str, best: str | None, confirmed: Evaluation | None,
     timing = confirmed.timing if confirmed else None
     if recommendation == "kernel" and timing:
         return (
-            f"use kernel {best}: {timing.ratio:.2f}x over {timing.baseline} "
+            f"use kernel {best}: {times(timing.ratio)} over {timing.baseline} "
             f"(95% interval {interval(timing.low, timing.high)}, fresh processes)"
         )
     if best is None:
@@ -63,8 +63,8 @@ def message(recommendation: str, best: str | None, confirmed: Evaluation | None,
         return f"keep the PyTorch baseline: {best} did not hold up in fresh processes ({confirmed.status})"
     if timing.low > 1.0:
         why = confirmed.message.partition(";")[0]
-        return f"keep the PyTorch baseline: {best} is {timing.ratio:.2f}x of {timing.baseline}, but {why}"
+        return f"keep the PyTorch baseline: {best} is {times(timing.ratio)} of {timing.baseline}, but {why}"
     return (
-        f"keep the PyTorch baseline: the best candidate, {best}, is {timing.ratio:.2f}x of {timing.baseline} "
+        f"keep the PyTorch baseline: the best candidate, {best}, is {times(timing.ratio)} of {timing.baseline} "
         f"(95% interval {interval(timing.low, timing.high)}, fresh processes), which is no gain"
     )

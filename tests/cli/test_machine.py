@@ -108,8 +108,14 @@ def test_targets_and_specs_list_what_ships(command: Command) -> None:
     assert "nvidia-h200" in command("targets").out
     small = {s["name"]: s["inputs"] for s in command("specs", "--json").json}
     large = {s["name"]: s["inputs"] for s in command("specs", "--profile", "gpu", "--json").json}
-    assert small["layernorm"][0] == "4096×2048"
-    assert large["layernorm"][0] == "32768×4096"
+    assert small["layernorm"]["x"] == "4096×2048"
+    assert large["layernorm"]["x"] == "32768×4096"
+    shown = command("specs").out
+    assert "x 4096×2048, " in shown, "every tensor has its name"
+    assert "(parameter)" in shown
+    for line in shown.splitlines()[1:]:
+        if line.startswith(("starter", "examples")):
+            assert len(line.split()) > 3, "no column of a spec is empty"
 
 
 def test_without_arguments_the_help_is_shown(command: Command) -> None:

@@ -104,7 +104,10 @@ def test_an_interruption_names_the_command_that_continues_and_resume_loses_nothi
 
 def test_resuming_a_finished_run_gives_its_result_again(command: Command, toy: Any) -> None:
     first = command(*OPTIMIZE, "--json", "--quiet").json
-    assert command("resume", first["run_id"], "--json").json == first
+    again = command("resume", first["run_id"], "--json")
+    assert again.json == first
+    assert f"run {first['run_id']} was already finished" in again.err
+    assert "nothing was done" in again.err
     assert len(toy.judged) == 5
 
 

@@ -129,7 +129,9 @@ def test_one_branch_may_fail_without_the_others(world: World) -> None:
     assert {e.message for e in world.told(events.ProposerFailed)} == {
         "a fault inside (RuntimeError: no endpoint at all); KERNELEVOLVE_DEBUG=1 shows the traceback"
     }
-    assert "llm failed: a fault inside (RuntimeError: no endpoint at all)" in str(world.store.steps("toy-1")[0].reflection)
+    assert "llm failed: a fault inside (RuntimeError: no endpoint at all)" in str(
+        world.store.steps("toy-1")[0].reflection
+    )
 
 
 class Hopeless(ToyProposer):
@@ -250,7 +252,7 @@ def test_a_given_kernel_may_take_the_whole_budget(world: World) -> None:
     """Nothing is left to draw, but the kernel is judged, confirmed and the run ends."""
     result = world.run(evaluations=1, start_from="# x = 2.9", start_language="cpp")
     assert [e.candidate_id for e in result.evaluations] == ["toy-1.0.0"]
-    assert (result.recommendation, result.reason) == ("kernel", "budget of 1 evaluations spent")
+    assert (result.recommendation, result.reason) == ("kernel", "budget of 1 evaluation spent")
     assert world.store.get_run("toy-1").status == "finished"
     assert world.store.proposals("toy-1") == []
 
