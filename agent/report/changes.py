@@ -1,23 +1,38 @@
-"""What changed from one candidate to the next: unified diffs between ancestors, ready for the page."""
+"""What changed from one candidate to another, ready for the page: unified diffs along the lineage, and every source shown once."""
 
 from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.report.data import Node, RunReport, lineage
 
+Lines = tuple[tuple[str, str], ...]
+"""(class, text) with class one of add, del, hunk, same."""
+
 
 @dataclass(frozen=True)
 class Change:
-    """One step of the lineage. ``lines`` are (class, text) with class one of add, del, hunk, same; empty for an unchanged text."""
+    """One step of the lineage. ``lines`` are empty for an unchanged text, and for the first, which has no parent."""
 
     node: Node
     parent: str | None
-    lines: tuple[tuple[str, str], ...]
+    lines: Lines
     added: int
     removed: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A candidate's source as the page shows it: ``text`` whole, or the ``lines`` that differ from candidate ``base``; with neither it
+    is ``base``'s own text, or (``above``) the page has the difference already, where it tells how the best kernel came about."""
+
+    base: str | None = None
+    text: str = ""
+    lines: Lines = ()
+    above: bool = False
 
 
 def changes(report: RunReport) -> tuple[Change, ...]:
@@ -25,17 +40,45 @@ def changes(report: RunReport) -> tuple[Change, ...]:
     chain = lineage(report)
     out = []
     for i, node in enumerate(chain):
-        if i == 0:
-            out.append(Change(node, None, (), 0, 0))
-            continue
-        before, after = (readable(n.candidate.source).splitlines() for n in (chain[i - 1], node))
-        lines = []
-        for line in list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]:
-            kind = {"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same")
-            lines.append((kind, line))
+        before = chain[i - 1].candidate if i else None
+        lines = difference(before.source, node.candidate.source) if before else ()
         added, removed = (sum(k == kind for k, _ in lines) for kind in ("add", "del"))
-        out.append(Change(node, chain[i - 1].candidate.id, tuple(lines), added, removed))
+        out.append(Change(node, before.id if before else None, lines, added, removed))
     return tuple(out)
+
+
+def sources(report: RunReport) -> Mapping[str, Source]:
+    """Candidate id → its source.
+
+    Candidates share hundreds of lines of helpers. The first of a language is shown whole; the others are shown by their difference from
+    their first parent, or from that first one where they have none, unless that would be longer than the text.
+    """
+    told = {c.node.candidate.id: c for c in changes(report)}
+    known = {n.candidate.id: n.candidate for n in report.nodes}
+    first: dict[str, str] = {}
+    out: dict[str, Source] = {}
+    for node in report.nodes:
+        c = node.candidate
+        parents = [p for p in c.parents if p in known and p != c.id]
+        base = parents[0] if parents else first.get(c.language)
+        first.setdefault(c.language, c.id)
+        if c.id in told and told[c.id].lines:
+            out[c.id] = Source(told[c.id].parent, above=True)
+            continue
+        text = readable(c.source)
+        lines = difference(known[base].source, c.source) if base else ()
+        if base is not None and (c.source == known[base].source or 0 < len(lines) < len(text.splitlines())):
+            out[c.id] = Source(base, lines=lines)
+        else:
+            out[c.id] = Source(text=text)
+    return out
+
+
+def difference(before: str, after: str) -> Lines:
+    """Unified diff of two sources in readable form; empty where they are equal."""
+    old, new = (readable(text).splitlines() for text in (before, after))
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=3))[2:]
+    return tuple(({"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same"), line) for line in lines)
 
 
 def readable(source: str) -> str:

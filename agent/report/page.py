@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.figures import count, interval
 from agent.figures import times as speedup
-from agent.report.changes import changes, readable
+from agent.report.changes import changes, sources
 from agent.report.data import RunReport, compiled
 from agent.report.load import load
 from agent.report.search_charts import look, speed_per_step, tree
@@ -74,7 +74,6 @@ def render(report: RunReport) -> str:
     verdict = report.verdict
     timing = verdict.timing if verdict else None
     roofline = verdict.roofline if verdict else None
-    total = max(report.seconds, sum(s for n, s in report.phases.items() if not n.startswith("judge: ")), 1e-9)
     return str(
         environment()
         .get_template("report.html.j2")
@@ -95,12 +94,11 @@ def render(report: RunReport) -> str:
             roofline_chart=markup(roofline_chart(roofline, timing)) if roofline else "",
             accuracy=verdict.accuracy if verdict else None,
             changes=changes(report),
-            readable=readable,
+            sources=sources(report),
             look=look,
             bytes=_bytes,
             count=_count,
-            phases=list(report.phases.items()),
-            total=total,
+            phases=_phases(report),
             environment=_environment(report),
             origin=_origin(report),
         )
@@ -153,6 +151,22 @@ def _tiles(report: RunReport) -> list[tuple[str, str]]:
     )
     tiles.append((f"{report.seconds:.0f} s", "wall clock"))
     return tiles
+
+
+def _phases(report: RunReport) -> list[tuple[str, float, float | None]]:
+    """(activity, seconds, share) whose shares sum to 1; what judging consists of follows it without a share of its own."""
+    inner = "judge: "
+    outer = {name: seconds for name, seconds in report.phases.items() if not name.startswith(inner)}
+    if report.seconds > sum(outer.values()):
+        outer["the rest (start, end, further confirmations)"] = report.seconds - sum(outer.values())
+    total = sum(outer.values()) or 1.0
+    rows: list[tuple[str, float, float | None]] = []
+    for name, seconds in outer.items():
+        rows.append((name, seconds, seconds / total))
+        if name == "judge":
+            parts = ((n.removeprefix(inner), s) for n, s in report.phases.items() if n.startswith(inner))
+            rows += [(f"in it: {part}", s, None) for part, s in parts]
+    return rows
 
 
 def _environment(report: RunReport) -> list[tuple[str, str]]:

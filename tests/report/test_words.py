@@ -86,3 +86,36 @@ def test_a_mismatch_is_told_once() -> None:
 
 def test_nouns_fit_their_numbers() -> None:
     assert [figures.count(n, "seed") for n in (0, 1, 2)] == ["0 seeds", "1 seed", "2 seeds"]
+
+
+def test_the_shares_of_the_time_table_sum_to_one_and_what_judging_consists_of_has_none(report: RunReport) -> None:
+    from agent.report.page import _phases
+
+    phases = {"propose": 1.0, "judge": 6.0, "judge: compile": 4.0, "judge: timing": 2.0, "confirm": 1.0}
+    rows = _phases(replace(report, phases=phases, seconds=10.0))
+    assert sum(share for _, _, share in rows if share is not None) == pytest.approx(1.0)
+    assert [name for name, _, share in rows if share is None] == ["in it: compile", "in it: timing"]
+    assert [name for name, _, _ in rows][1:4] == ["judge", "in it: compile", "in it: timing"]
+
+
+def test_text_that_candidates_share_is_on_the_page_once(tmp_path: Path) -> None:
+    """Every C++ candidate carries the same helpers; what differs, and any source whole on request, is still there."""
+    run = load(RUN, record(tmp_path))
+    helpers = "".join(f"# shared helper number {i}\n" for i in range(300))
+    nodes = tuple(
+        replace(n, candidate=replace(n.candidate, source=f"{helpers}# own text of {i}\n"))
+        for i, n in enumerate(run.nodes)
+    )
+    page = render(replace(run, nodes=nodes))
+    assert page.count("# shared helper number 7\n") == 1
+    for i in range(len(nodes)):
+        assert f"# own text of {i}" in page
+    assert "--source CANDIDATE" in page
+    assert len(page) < 120_000
+
+
+def test_a_source_equal_to_another_is_a_link_to_it(report: RunReport) -> None:
+    nodes = tuple(replace(n, candidate=replace(n.candidate, source="x = 1\n", parents=())) for n in report.nodes)
+    page = render(replace(report, nodes=nodes, best_id=nodes[0].candidate.id))
+    assert page.count("<pre>x = 1") == 1
+    assert page.count("source: the text of") == len(nodes) - 1
