@@ -3,12 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# What `make optimize` does: a first look, so few candidates. `kernelevolve optimize` itself judges up to 24.
 SPEC ?= pointwise_chain
+EVALUATIONS ?= 6
 
 .PHONY: optimize test lint types imports check doctor bench clean
 
 optimize: $(INSTALLED)
-	$(BIN)/kernelevolve optimize $(SPEC)
+	$(BIN)/kernelevolve optimize $(SPEC) --evaluations $(EVALUATIONS)
+	@echo
+	@echo "That was $(EVALUATIONS) candidates at most, for a first look. A search proper: $(BIN)/kernelevolve optimize $(SPEC)"
+	@echo "(24, some minutes), or make optimize SPEC=layernorm EVALUATIONS=12; the specs that ship: $(BIN)/kernelevolve specs"
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
@@ -33,11 +38,12 @@ bench: $(INSTALLED)
 
 # torch comes first and pinned, so that nothing else decides which build is installed.
 $(INSTALLED): pyproject.toml constraints.txt
+	@echo "setting up $(VENV): PyTorch, then the rest; some minutes, only the first time"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
-	touch $(INSTALLED)
+	PYTHONWARNINGS="ignore:Editable installation" $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $(INSTALLED)
 
 clean:
 	rm -rf $(VENV) build *.egg-info
