@@ -8,6 +8,18 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Twin:
+    """The same schedule written for smaller sizes: what stands for a kernel that is specialised for sizes too large to interpret.
+
+    ``dims`` are the spec's dims it is written for; ``changed`` names knobs that these sizes do not admit, "k0.BLOCK 128 → 64" style.
+    """
+
+    dims: Mapping[str, int]
+    source: str
+    changed: str = ""
+
+
+@dataclass(frozen=True)
 class Candidate:
     """One kernel, as a self-contained Python module that defines ``ModelNew``.
 
@@ -29,3 +41,5 @@ class Candidate:
     reply_ref: str | None = None
     note: str = ""
     """One line: what this candidate tries, for example "num_warps 4 → 8 (spill)"."""
+    twin: Twin | None = None
+    """Only where the target is absent."""

@@ -1,7 +1,7 @@
 """Judging for a device that is not here: numerics in Triton's interpreter on the CPU, compilation for the target, no timing.
 
-Numerics run at the spec's own sizes where they are small, else at shrunken dims; a kernel specialised for its full shape is then tried at
-full size, within a time limit.
+Numerics run at the spec's own sizes where they are small, else at shrunken dims. For a kernel that is specialised for its full shape its
+twin stands there, the same schedule written for smaller dims; one without a twin is tried at full size, within a time limit.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from evaluators.candidate import Candidate
-from evaluators.errors import JudgeError
+from evaluators import languages
+from evaluators.candidate import Candidate, Twin
+from evaluators.errors import CompileFailed, JudgeError, SourceRejected
 from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
 from evaluators.judge.session import Session, phase
@@ -107,7 +108,7 @@ def evaluate_absent(
                 message=f"kernel {over[0].get('name')} needs {need} bytes of shared memory; {target.name} has {have}",
             )
         with phase(phases, "correctness"):
-            accuracy, how, isolation = numerics(absent, build)
+            accuracy, how, isolation = numerics(absent, build, candidate.twin, candidate.language)
     except Failed as failure:
         return replace(base, status=failure.status, message=failure.message)  # type: ignore[arg-type]
     toolchain = f"compiled for {target.architecture}"
@@ -149,11 +150,15 @@ def compile_for(absent: Absent, build: Build) -> list[dict[str, Any]]:
     return kernels
 
 
-def numerics(absent: Absent, build: Build) -> tuple[Accuracy | None, str, str]:
+def numerics(
+    absent: Absent, build: Build, twin: Twin | None = None, language: str = "triton"
+) -> tuple[Accuracy | None, str, str]:
     """Check numerics in the interpreter: accuracy, how it was done in words, and the isolation. Raises :class:`Failed`."""
     full = absent.elements(None)
     if full is None:
         raise JudgeError(f"{absent.spec.name}: the reference cannot be built without data")
+    if twin is not None and full > SMALL:
+        return _by_twin(absent, twin, language)
     dims = shrink(absent.spec, absent.elements)
     attempts: list[dict[str, int] | None] = [None] if full <= SMALL or dims is None else [dims, None]
     failure: Failed | None = None
@@ -169,11 +174,32 @@ def numerics(absent: Absent, build: Build) -> tuple[Accuracy | None, str, str]:
             if attempt is None and error.status == "timeout":
                 break
             raise
-        sizes = "at full size" if attempt is None else "at " + ", ".join(f"{k}={v}" for k, v in attempt.items())
+        sizes = "at full size" if attempt is None else _sizes(attempt)
         return found, f"numerics checked in Triton's interpreter {sizes} ({found.seeds} seeds)", isolation
     if failure is not None and full <= LARGEST:
         raise failure
     return None, "numerics NOT checked (too large for the interpreter, and the kernel takes no smaller shape)", ""
+
+
+def _by_twin(absent: Absent, twin: Twin, language: str) -> tuple[Accuracy, str, str]:
+    """Numerics of the same schedule at the twin's sizes. Raises :class:`Failed`."""
+    sizes = _sizes(twin.dims)
+    try:
+        checked = languages.get(language)
+        checked.check(twin.source)
+        build = checked.build(twin.source, absent.target)
+        found, isolation = _interpret(absent, build, dict(twin.dims))
+    except (SourceRejected, CompileFailed) as error:
+        raise Failed("compile_error", f"the same schedule {sizes}: {error}") from None
+    except Failed as failure:
+        raise Failed(failure.status, f"the same schedule {sizes}: {failure.message}") from None
+    schedule = f"the same schedule but for {twin.changed}" if twin.changed else "the same schedule"
+    how = f"{schedule} checked in Triton's interpreter {sizes} ({found.seeds} seeds); the full-size text itself was compiled, not run"
+    return found, how, isolation
+
+
+def _sizes(dims: Mapping[str, int]) -> str:
+    return "at " + ", ".join(f"{k}={v}" for k, v in dims.items())
 
 
 def _interpret(absent: Absent, build: Build, dims: dict[str, int] | None) -> tuple[Accuracy, str]:
@@ -189,17 +215,24 @@ def shrink(spec: KernelSpec, elements: Callable[[Mapping[str, int]], int | None]
 
     ``elements`` counts them at given dims. ``None`` where the spec has no dims or none of them can shrink.
     """
+    steps = shrinking(spec, elements)
+    return steps[-1] if steps else None
+
+
+def shrinking(
+    spec: KernelSpec, elements: Callable[[Mapping[str, int]], int | None], last: str = ""
+) -> list[dict[str, int]]:
+    """The steps of :func:`shrink`, largest first; empty where nothing shrinks. Dim ``last`` is left alone while others shrink."""
     values = resolve_dims(spec)
-    if not values:
-        return None
-    start = dict(values)
-    while (elements(values) or 0) > SMALL:
+    out: list[dict[str, int]] = []
+    while values and (elements(values) or 0) > SMALL:
         movable = {k: v for k, v in values.items() if v // 2 >= max(spec.dims[k].low, 4)}
         if not movable:
             break
-        name = max(movable, key=lambda k: movable[k])
+        name = max(movable, key=lambda k: (k != last, movable[k]))
         smaller = {**values, name: values[name] // 2}
         if elements(smaller) is None:
             break
         values = smaller
-    return values if values != start else None
+        out.append(smaller)
+    return out

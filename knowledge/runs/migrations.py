@@ -79,7 +79,12 @@ def final_failures(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE proposals ADD COLUMN final BOOLEAN NOT NULL DEFAULT FALSE"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, replies, final_failures)
+def twins(connection: Connection) -> None:
+    """A candidate's twin: {dims, source (a reference of an object), changed}."""
+    connection.execute(text("ALTER TABLE candidates ADD COLUMN twin TEXT"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, replies, final_failures, twins)
 
 
 def migrate(connection: Connection) -> int:

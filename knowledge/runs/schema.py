@@ -85,6 +85,7 @@ candidates = Table(
     Column("reply_ref", String),
     Column("note", Text, nullable=False),
     Column("created", String, nullable=False),
+    Column("twin", Json),
     UniqueConstraint("run_id", "step", "draw"),
 )
 

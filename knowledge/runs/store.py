@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from sqlalchemy import Connection, case, desc, insert, select, update
 
-from evaluators.candidate import Candidate
+from evaluators.candidate import Candidate, Twin
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from evaluators.verdict import Evaluation
@@ -145,6 +145,8 @@ class RunStore:
             "reply_ref": candidate.reply_ref,
             "note": candidate.note,
             "created": now(),
+            "twin": candidate.twin
+            and asdict(candidate.twin) | {"source": self.objects.put_text(candidate.twin.source)},
         }
         if insert_new(connection, schema.candidates, row):
             parents = [
@@ -171,7 +173,11 @@ class RunStore:
         for i in ids:
             if i not in rows:
                 raise CandidateNotFoundError(i)
-            out.append(candidate_from(rows[i], self.objects.get_text(rows[i]["source_ref"]), above.get(i, ())))
+            found = candidate_from(rows[i], self.objects.get_text(rows[i]["source_ref"]), above.get(i, ()))
+            twin = rows[i]["twin"]
+            out.append(
+                replace(found, twin=Twin(**twin | {"source": self.objects.get_text(twin["source"])})) if twin else found
+            )
         return out
 
     def candidate_ids(self, run_id: str, step: int | None = None) -> list[str]:

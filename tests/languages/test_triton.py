@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from evaluators import targets
+from evaluators.candidate import Twin
 from evaluators.errors import SourceRejected
 from evaluators.judge.absent import shrink
 from evaluators.judge.cases import elements
@@ -198,6 +199,34 @@ def test_shrinking_stays_inside_declared_ranges() -> None:
     assert elements(spec, dims) < elements(spec, None)
     fixed = make_spec("x", InputSpec("x", (4096, 4096)))
     assert shrink(fixed, lambda dims: elements(fixed, dims)) is None
+
+
+SPECIALISED = TRITON_ROW_SUM.replace(
+    "        y = torch.empty",
+    "        if x.shape != (8192, 512):\n            raise ValueError('specialised')\n        y = torch.empty",
+)
+TWIN = Twin({"B": 128, "N": 256}, SPECIALISED.replace("(8192, 512)", "(128, 256)"))
+
+
+def test_a_kernel_for_large_sizes_only_is_checked_by_its_twin(hopper: Judge) -> None:
+    """What was checked and what was only compiled is said; the figures of compilation are the full-size text's."""
+    found = hopper.evaluate(replace(candidate(SPECIALISED), twin=TWIN))
+    assert found.status == "checked", found.message
+    assert found.accuracy is not None
+    assert "the same schedule checked in Triton's interpreter at B=128, N=256 (2 seeds)" in found.message
+    assert "the full-size text itself was compiled, not run" in found.message
+    assert found.resources["kernels"][0]["programs"] == 8192
+    changed = hopper.evaluate(replace(candidate(SPECIALISED), twin=replace(TWIN, changed="k0.BLOCK 512 → 256")))
+    assert "the same schedule but for k0.BLOCK 512 → 256 checked" in changed.message
+
+
+def test_a_twin_that_is_wrong_is_the_candidates_fault(hopper: Judge) -> None:
+    wrong = replace(TWIN, source=TWIN.source.replace("tl.sum(v, 0)", "tl.sum(v, 0) * 1.01"))
+    found = hopper.evaluate(replace(candidate(SPECIALISED), twin=wrong))
+    assert (found.status, found.accuracy) == ("mismatch", None)
+    assert "the same schedule at B=128, N=256: " in found.message
+    banned = replace(TWIN, source="import os\n" + TWIN.source)
+    assert "import of 'os'" in hopper.evaluate(replace(candidate(SPECIALISED), twin=banned)).message
 
 
 def test_resources_from_amd_assembly() -> None:

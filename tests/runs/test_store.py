@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import inspect
 
-from evaluators.candidate import Candidate
+from evaluators.candidate import Candidate, Twin
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from evaluators.verdict import Accuracy, Evaluation, Timing
@@ -87,6 +87,12 @@ def test_a_candidate_and_its_verdict_stand_once_recorded(store: RunStore) -> Non
     assert store.add_evaluation("r", verdict("r.0.0", 9.0)) == verdict("r.0.0", 1.5)
     confirmed = store.add_evaluation("r", verdict("r.0.0", 1.4), "confirm")
     assert (confirmed.fitness, store.evaluations("r")) == (1.4, [verdict("r.0.0", 1.5)])
+
+
+def test_a_candidates_twin_is_kept_with_it(store: RunStore) -> None:
+    store.create_run("r", SPEC, TARGET, {})
+    one = replace(candidate("r.0.0"), twin=Twin({"M": 64, "N": 128}, "# smaller kernel", "k0.BLOCK 64 → 32"))
+    assert store.add_candidate("r", one) == one == store.candidate("r.0.0")
 
 
 def test_verdicts_keep_nan_and_infinity(store: RunStore) -> None:
