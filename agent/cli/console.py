@@ -38,10 +38,20 @@ def _plain_width() -> int:
     return int(os.environ.get("COLUMNS", "160"))
 
 
+MANY = 20
+"""Pieces of work from which on a plain log says how far it is, because they take a while."""
+
+
+def milestone(done: int, total: int) -> bool:
+    """Whether a plain log, which has no line that changes, should say that ``done`` of ``total`` are done: at every quarter of many."""
+    return total > MANY and done % -(-total // 4) == 0
+
+
 class Activity:
-    """A line that says what is going on, on a terminal only."""
+    """A line that says what is going on, on a terminal; elsewhere a line at every quarter of :meth:`progress`."""
 
     def __init__(self, console: Console, first: str) -> None:
+        self._console = console
         self._status = console.status(first) if console.is_terminal else None
 
     def __enter__(self) -> Activity:
@@ -57,3 +67,9 @@ class Activity:
         """Replace the line."""
         if self._status is not None:
             self._status.update(" ".join(str(w) for w in what))
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """``done`` of ``total`` pieces are done, the last one ``what``."""
+        self.doing(f"{done} of {total}: {what}")
+        if self._status is None and milestone(done, total):
+            self._console.print(f"{done} of {total}", highlight=False)

@@ -52,11 +52,7 @@ def ingest(
 
     store = KnowledgeStore.open()
     with Activity(stderr(), "reading") as activity:
-
-        def progress(done: int, total: int, document: str) -> None:
-            activity.doing(f"{done} of {total}: {document}")
-
-        summary = load(paths, store, target=target, kind=kind, progress=progress, dry_run=dry_run)
+        summary = load(paths, store, target=target, kind=kind, progress=activity.progress, dry_run=dry_run)
     if as_json:
         print_json(asdict(summary) | {"dry_run": dry_run})
     else:

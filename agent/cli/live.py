@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from agent import events
+from agent.cli.console import MANY, milestone
 from agent.figures import count, interval, times
 from agent.report.data import compiled
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
     from evaluators.candidate import Candidate
     from evaluators.verdict import Evaluation
-
-_MANY = 20
-"""Documents to take in from which on a plain log says so too, because it takes a while."""
 
 
 class Live:
@@ -125,9 +123,9 @@ class Live:
 
     def _prepare(self, event: events.Preparing) -> None:
         """A plain log has no line that changes, so there slow work says how far it is at every quarter."""
-        if event.total > _MANY and event.done == 1:
+        if event.total > MANY and event.done == 1:
             self.say(f"loading the knowledge base: {event.total} documents, only the first time")
-        elif event.total > _MANY and event.done % -(-event.total // 4) == 0 and not self.console.is_terminal:
+        elif milestone(event.done, event.total) and not self.console.is_terminal:
             self.say(f"[dim]{event.done} of {event.total} documents[/]")
         elif not event.total and not self.console.is_terminal:
             self.say(f"[dim]{event.what}[/]")

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from agent import events
+from agent.cli.console import Activity
 from agent.cli.live import Live
 from evaluators.candidate import Candidate
 
@@ -75,3 +76,12 @@ def test_a_question_that_stays_open_is_repeated_as_such() -> None:
         "a kernel is wanted",
         "still waiting",
     ]
+
+
+def test_a_long_ingestion_says_how_far_it_is_on_a_plain_log_and_a_short_one_does_not() -> None:
+    out = io.StringIO()
+    with Activity(Console(file=out, width=200), "reading") as activity:
+        for total in (10, 60):
+            for done in range(1, total + 1):
+                activity.progress(done, total, "a.md")
+    assert out.getvalue().splitlines() == ["15 of 60", "30 of 60", "45 of 60", "60 of 60"]
