@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.judge_corpora.honest import entries
 from tests.judge_corpora.mutants import cpp_text, equivalent, python_text
 from tests.judge_corpora.mutants.make import machine_code, mutants, originals
 from tests.judge_corpora.mutants.run import OriginalRejected, judge_mutants
@@ -61,7 +62,7 @@ def test_mutations_of_triton_are_the_named_bugs() -> None:
 
 def test_a_change_without_effect_is_no_mutant() -> None:
     """Names and spaces leave the machine code as it is; a constant does not; what does not compile has none."""
-    entry = next(e for e in originals() if e.name == "row_product")
+    entry = next(e for e in entries() if e.name == "row_product")
     assert entry.native is not None
     code = machine_code(entry)
     assert code == machine_code(replace(entry, native=entry.native.replace("part", "piece") + "\n\n"))
@@ -86,7 +87,7 @@ def test_mutants_are_killed(name: str, count: int) -> None:
 
 
 def test_mutants_of_a_wrong_kernel_are_refused() -> None:
-    entry = next(e for e in originals() if e.name == "row_product")
+    entry = next(e for e in entries() if e.name == "row_product")
     assert entry.native is not None
     wrong = replace(entry, native=entry.native.replace("(part[2] * part[3])", "part[2]"))
     with pytest.raises(OriginalRejected, match="row_product: mismatch"):

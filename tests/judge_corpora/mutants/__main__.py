@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.judge_corpora.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="only mutants of these kernels")
     parser.add_argument(
-        "--each", type=int, default=16, help="mutants of each kernel, kinds in turn (0: all; default 16)"
+        "--each", type=int, default=12, help="mutants of each kernel, kinds in turn (0: all; default 12)"
     )
     parser.add_argument("--jobs", type=int, default=1, help="kernels worked on at the same time (default 1)")
     parser.add_argument("--record", type=Path, default=default_path("mutants"), help="where results are kept")

@@ -22,10 +22,11 @@ from tests.judge_corpora.mutants.mutation import Mutation
 BUILTIN = Path(__file__).parent / "builtin"
 """Kernels that the built-in proposer wrote, kept as text so that their mutants stay the same."""
 CHOSEN = (
-    "argmin_middle_axis attention_online bmm_transposed_scaled conv2d_direct cross_entropy_ignore cumsum_blocks embedding_bag_mean "
-    "floor_divide_int32 gemm_bf16_k256 gemm_fp64_tiled gemm_splitk_bias_relu layernorm_shifted linear_repacked_once max_with_indices "
-    "maxpool_negative row_product scatter_add_atomic softmax_online strided_inputs triton_argmax_ties triton_colsum_fp16 "
-    "triton_cross_entropy triton_cumsum triton_gather_rows triton_gemm_bias_gelu triton_layernorm_bf16 triton_matmul_splitk triton_softmax"
+    "argmin_middle_axis attention_online bmm_transposed_scaled conv2d_direct cross_entropy_ignore cumsum_blocks "
+    "embedding_bag_mean floor_divide_int32 gemm_bf16_k256 gemm_fp64_tiled gemm_splitk_bias_relu layernorm_shifted "
+    "linear_repacked_once max_with_indices maxpool_negative quantize_int8 rope_lazy_tables scatter_add_atomic "
+    "softmax_online strided_inputs triton_argmax_ties triton_colsum_fp16 triton_cross_entropy triton_cumsum "
+    "triton_gather_rows triton_gemm_bias_gelu triton_layernorm_bf16 triton_matmul_splitk triton_softmax"
 ).split()
 """The honest kernels that mutants are made of."""
 
@@ -47,9 +48,9 @@ def mutations(entry: Entry) -> list[Mutation]:
     """Every mutation of a kernel, kinds in turn and, within a kind, in an order that a change elsewhere does not disturb."""
     if entry.native is not None:
         written = entry.name.startswith("builtin_")  # these begin with a general prelude, most of it unused
-        found = cpp_text.mutations(entry.native, entry.spec.dtype == "float64", 'extern "C"' if written else "")
+        found = cpp_text.mutations(entry.native, entry.spec.dtype, 'extern "C"' if written else "")
     else:
-        found = python_text.mutations(entry.python)
+        found = python_text.mutations(entry.python, entry.spec.dtype)
     kinds: dict[str, list[Mutation]] = defaultdict(list)
     for mutation in sorted(found, key=lambda m: m.digest):
         kinds[mutation.kind].append(mutation)
