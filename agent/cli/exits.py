@@ -14,6 +14,7 @@ MISSING = 3
 NONE_CORRECT = 4
 INTERRUPTED = 5
 NOBODY = 6
+FLAWED = 7
 
 LONGEST = 1000
 """Characters of an error line: what it quotes may be megabytes."""
@@ -26,6 +27,7 @@ MEANING = {
     NONE_CORRECT: "no correct candidate: none was found in the budget, the one judged is not correct, or there is nothing to generate",
     INTERRUPTED: "interrupted; `kernelevolve resume RUN` continues",
     NOBODY: "no candidate at all: every proposer failed; the last line says why (for a language model's endpoint it is 3)",
+    FLAWED: "`lint` found an error in a spec",
 }
 
 _CODES = {

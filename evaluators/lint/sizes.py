@@ -25,6 +25,11 @@ _OPERATIONS_PER_S, _BYTES_PER_S = 1e10, 5e8
 """One core with the comparisons that follow, roughly: only the order of magnitude matters."""
 _CALL_S = 4e-5
 _LONG = 8000
+"""Calls of operators after which the reference is not followed further."""
+_VOLUME = 20
+"""Convolutions of volumes are that much slower on a CPU, most of all in float64."""
+_LEAST = 32
+"""What a size other than a batch is not taken below in the first round."""
 _UNKNOWN = 1 << 22
 """Bytes of inputs and parameters taken as affordable where the reference does not run without data."""
 _LARGE = 2**31
@@ -78,7 +83,8 @@ class _Results(TorchDispatchMode):  # type: ignore[misc]
                 self.largest = max(self.largest, t.numel())
         count = flop_registry.get(func._overloadpacket)
         if count is not None:
-            self.operations += int(count(*args, **kwargs, out_val=result))
+            volume = func._overloadpacket is torch.ops.aten.convolution and args[0].dim() == 5
+            self.operations += int(count(*args, **kwargs, out_val=result)) * (_VOLUME if volume else 1)
         return result
 
 
@@ -156,24 +162,26 @@ def smaller(spec: KernelSpec, start: Cost, seconds: float, patience: float) -> t
     """
     until = time.monotonic() + patience
     current, found = spec, start
-    stuck: set[str] = set()
-    original = {k.name: k.value for k in _knobs(spec)}
-    while found.seconds > seconds and time.monotonic() < until:
-        movable = [k for k in _knobs(current) if k.name not in stuck and k.value // 2 >= k.least]
-        if not movable:
-            break
-        # A long recurrence does not get shorter with its batch.
-        batches = found.called < 0.5 * found.seconds
-        knob = max(movable, key=lambda k: (k.batch and batches, k.value))
-        linked = [k for k in movable if k.value == knob.value]
-        for group in [[knob], linked] if len(linked) > 1 else [[knob]]:
-            changed = _shrunk(current, found, group, seconds)
-            if changed is not None:
-                current, found = changed
+    original = {k.name: k.value for k in _knobs(spec, _LEAST)}
+    # Small features and images change what is computed more than small batches do: only where a run stays far too long.
+    for least, enough in ((_LEAST, seconds), (_LEAST // 4, 4 * seconds)):
+        stuck: set[str] = set()
+        while found.seconds > enough and time.monotonic() < until:
+            movable = [k for k in _knobs(current, least) if k.name not in stuck and k.value // 2 >= k.least]
+            if not movable:
                 break
-        else:
-            stuck.add(knob.name)
-    final = {k.name: k.value for k in _knobs(current)}
+            # A long recurrence does not get shorter with its batch.
+            batches = found.called < 0.5 * found.seconds
+            knob = max(movable, key=lambda k: (k.batch and batches, k.value))
+            linked = [k for k in movable if k.value == knob.value]
+            for group in [[knob], linked] if len(linked) > 1 else [[knob]]:
+                changed = _shrunk(current, found, group, enough)
+                if changed is not None:
+                    current, found = changed
+                    break
+            else:
+                stuck.add(knob.name)
+    final = {k.name: k.value for k in _knobs(current, _LEAST)}
     return current, {n: [v, final[n]] for n, v in original.items() if final.get(n, v) != v}
 
 
@@ -195,13 +203,13 @@ def _shrunk(spec: KernelSpec, found: Cost, group: list[_Knob], seconds: float) -
     return None
 
 
-def _knobs(spec: KernelSpec) -> list[_Knob]:
+def _knobs(spec: KernelSpec, least: int) -> list[_Knob]:
     if spec.dims:
         values = resolve_dims(spec)
         return [_Knob(n, v, max(spec.dims[n].low, 4), False) for n, v in values.items()]
     if spec.inputs is not None:
         return []
-    return [_Knob(n, v, 4 if b else 32, b) for n, v, b, _ in _numbers(spec.reference)]
+    return [_Knob(n, v, 4 if b else least, b) for n, v, b, _ in _numbers(spec.reference)]
 
 
 def _set(spec: KernelSpec, knob: _Knob, value: int) -> KernelSpec:
