@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import cast, get_args
 
-from agent.search.verdict import message
+from agent.search.verdict import Recommendation, message
 from evaluators.candidate import Candidate
 from evaluators.home import home
 from evaluators.verdict import Evaluation
@@ -16,13 +16,16 @@ from knowledge.runs.store import RunStore
 
 @dataclass(frozen=True)
 class RunResult:
-    """``best`` is the recommended kernel, or with recommendation ``baseline`` the best candidate there was (None if none was correct).
+    """``best`` is the recommended kernel, or with another recommendation the best candidate there was (None if none was correct).
+
+    Only ``kernel`` says to use it: ``baseline`` keeps PyTorch, ``inconclusive`` too, because the machine was too noisy to tell, and
+    ``untimed`` because the target is not here.
 
     ``confirmed`` is its fresh-process verdict, the only one to report; ``evaluations`` are those of the search, in order.
     """
 
     run_id: str
-    recommendation: Literal["kernel", "baseline"]
+    recommendation: Recommendation
     best: Candidate | None
     confirmed: Evaluation | None
     evaluations: Sequence[Evaluation]
@@ -46,12 +49,12 @@ def result_of(store: RunStore, run_id: str) -> RunResult:
     run = store.get_run(run_id)
     best = store.candidate(run.best) if run.best else None
     confirmed = store.evaluation(best.id, "confirm") if best else None
-    kernel = run.recommendation == "kernel"
+    known = run.recommendation if run.recommendation in get_args(Recommendation) else "baseline"
     evaluations = store.evaluations(run.id)
     text = message(run.recommendation or "baseline", run.best, confirmed, "" if evaluations else run.reason)
     return RunResult(
         run_id=run.id,
-        recommendation="kernel" if kernel else "baseline",
+        recommendation=cast(Recommendation, known),
         best=best,
         confirmed=confirmed,
         evaluations=evaluations,

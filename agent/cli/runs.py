@@ -17,6 +17,10 @@ RUN = Annotated[
 ]
 
 
+_USE = {"kernel": "kernel", "baseline": "PyTorch", "inconclusive": "PyTorch (too noisy)", "untimed": "not timed"}
+"""What a finished run recommends, as the table says it."""
+
+
 def register(app: typer.Typer) -> None:
     """Add this group's commands."""
     app.command("list")(list_runs)
@@ -70,7 +74,9 @@ def list_runs(
     for r in found:
         ratio = figures.times(r.ratio) if r.ratio else f"({r.fitness:.2f}×)" if r.fitness else ""
         interval = figures.interval(r.low, r.high, "–") if r.low and r.high else ""
-        use = {"kernel": "kernel", "baseline": "PyTorch"}.get(r.recommendation or "", "")
+        use = {"kernel": "kernel", "baseline": "PyTorch", "inconclusive": "too noisy", "untimed": "not timed"}.get(
+            r.recommendation or "", ""
+        )
         started = r.created[:16].replace("T", " ")
         table.add_row(
             r.id, r.spec_name, r.target, r.status, str(r.evaluations), str(r.correct), ratio, interval, use, started

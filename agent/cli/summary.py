@@ -43,7 +43,9 @@ def result_table(report: RunReport, folder: Path | None) -> Table:
     table.add_row("candidates", _counts(report))
     if report.stop_reason:
         table.add_row("ended", report.stop_reason)
-    colour = {"kernel": "green", "baseline": "yellow", "untimed": "yellow", "none": "red"}[report.recommendation]
+    colour = {"kernel": "green", "baseline": "yellow", "inconclusive": "yellow", "untimed": "yellow", "none": "red"}[
+        report.recommendation
+    ]
     table.add_row("recommendation", f"[{colour}]{report.sentence}[/]")
     if folder is not None and folder.is_dir():
         names = [n for n in ("best.py", "report.html", "run.json") if (folder / n).exists()]

@@ -122,6 +122,8 @@ def use(row: BatchRow) -> str:
         return "failed"
     if not row.timeable:
         return "not timed" if row.correct else "none correct"
+    if row.recommendation == "inconclusive":
+        return "PyTorch (too noisy)"
     return "kernel" if row.recommendation == "kernel" else "PyTorch"
 
 

@@ -7,15 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from agent.figures import interval, times
-from agent.search.fitness import wins
+from agent.search.fitness import steady, undecided, wins
 from evaluators.candidate import Candidate
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.verdict import Evaluation
 
-_WIDE = 1.5
-"""Quotient of an interval's borders from which on other work on the machine is the likely cause."""
-
-Recommendation = Literal["kernel", "baseline", "untimed", "none"]
+Recommendation = Literal["kernel", "baseline", "inconclusive", "untimed", "none"]
 
 
 @dataclass(frozen=True)
@@ -79,12 +76,14 @@ class RunReport:
 
     @property
     def recommendation(self) -> Recommendation:
-        """``kernel`` only where the whole interval of the fresh re-run lies above 1; an unconfirmed gain is no gain."""
+        """``kernel`` only where the whole interval of the fresh re-run lies above 1 and is narrow enough to tell."""
         best, verdict = self.best, self.verdict
         if best is None or verdict is None:
             return "none"
         if verdict.status == "checked":
             return "untimed"
+        if self.confirmation is not None and undecided(self.confirmation):
+            return "inconclusive"
         gain = self.confirmation is not None and wins(self.confirmation)
         return "kernel" if gain and self.recorded != "baseline" else "baseline"
 
@@ -104,14 +103,20 @@ class RunReport:
             count = len(self.nodes)
             return f"No correct kernel in {count} candidate{'s' * (count != 1)}; keep PyTorch.{self._last_failure}"
         if kind == "untimed":
-            checked = "was checked numerically and compiles" if verdict and verdict.accuracy else "compiles, unchecked,"
-            return f"A kernel {checked} for {self.target}; nothing was timed, because that device is not here."
+            what = "was checked numerically and compiles" if verdict and verdict.accuracy else "compiles, unchecked,"
+            if (
+                verdict and verdict.accuracy and "the same schedule" in verdict.message
+            ):  # its twin was interpreted, not its own text
+                what = "whose schedule was checked numerically at smaller sizes compiles"
+            return f"A kernel {what} for {self.target}; nothing was timed, because that device is not here."
         if verdict is None or verdict.timing is None:
             return "The best candidate was not confirmed; keep PyTorch."
         t = verdict.timing
         gain = f"{times(t.ratio)} over {t.baseline} (95% interval {interval(t.low, t.high)})"
         if kind == "kernel":
-            return f"Use the kernel{self.of_origin}: {gain}.{self._disturbed}"
+            return f"Use the kernel{self.of_origin}: {gain}."
+        if kind == "inconclusive":
+            return f"Keep PyTorch: the machine was too noisy to tell ({gain}); run again when it is idle."
         if not self.confirmation:
             return f"Best so far {gain}, not yet confirmed in a fresh process."
         if t.low > 1.0:
@@ -119,13 +124,13 @@ class RunReport:
             return f"Keep PyTorch: the best candidate reached {gain}, but {why}."
         if t.high < 1.0:
             return f"Keep PyTorch: the best correct kernel reached {gain}: it is slower.{self._disturbed}"
-        return f"Keep PyTorch: the best correct kernel reached {gain}, which is not a gain: the interval reaches 1.{self._disturbed}"
+        return f"Keep PyTorch: the best correct kernel reached {gain}, which is not a gain: the interval reaches 1."
 
     @property
     def _disturbed(self) -> str:
         """A sentence to follow another where the samples behind it scatter too widely to be the program's own; else empty."""
         t = self.verdict.timing if self.verdict else None
-        if t is None or t.high <= _WIDE * t.low:
+        if t is None or steady(t):
             return ""
         return " The samples scatter widely: other work disturbed the machine. Repeat it when the machine is idle."
 

@@ -63,6 +63,8 @@ def module(report: RunReport) -> str:
     if verdict and verdict.accuracy:
         a = verdict.accuracy
         lines.append(f"Relative error against float64: {a.error:.3g}; PyTorch's own: {a.reference_error:.3g}.")
+    if report.recommendation == "inconclusive":
+        lines.append("NOT RECOMMENDED: whether this is a gain could not be told; run again when the machine is idle.")
     if report.recommendation == "baseline":
         lines.append("NOT RECOMMENDED: this is the best correct kernel that was found, and it is no gain.")
     header = "".join(f"# {line}\n" for line in lines)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evaluators.judge.diagnose import OF_STATUS
-from evaluators.verdict import Evaluation
+from evaluators.judge.session import WIDE
+from evaluators.verdict import Evaluation, Timing
 
 
 def is_correct(evaluation: Evaluation) -> bool:
@@ -33,8 +34,19 @@ def may_win(evaluation: Evaluation) -> bool:
 
 
 def wins(evaluation: Evaluation) -> bool:
-    """A gain: correct, a kernel of its own, and the whole interval of its speedup above 1."""
-    return fitness(evaluation) > 0 and evaluation.timing is not None and evaluation.timing.low > 1.0
+    """A gain: correct, a kernel of its own, and the whole interval of its speedup above 1 and narrow enough to be worth a figure."""
+    t = evaluation.timing
+    return fitness(evaluation) > 0 and t is not None and t.low > 1.0 and steady(t)
+
+
+def steady(timing: Timing) -> bool:
+    """Whether the interval says something of the program: a wider one comes of other work on the machine."""
+    return timing.high <= WIDE * timing.low
+
+
+def undecided(evaluation: Evaluation) -> bool:
+    """What could be a gain and was measured too unsteadily to tell. A kernel whose whole interval lies below 1 is slower all the same."""
+    return may_win(evaluation) and evaluation.timing is not None and not steady(evaluation.timing)
 
 
 def diagnosis_of(evaluation: Evaluation) -> str:

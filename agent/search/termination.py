@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from agent.figures import count
 from agent.proposers.base import Judged
-from agent.search.fitness import fitness
+from agent.search.fitness import fitness, undecided
 from agent.search.view import SearchGraph
 from agent.settings import RunSettings
 from evaluators.verdict import Evaluation
@@ -36,8 +36,8 @@ def ended(
     judged = graph.judged
     best = graph.best()
     if best and reached(best.evaluation, settings):
-        reason = reached(confirm(best), settings)
-        if reason:
+        fresh = confirm(best)
+        if reason := "" if undecided(fresh) else reached(fresh, settings):
             return reason
     if len(judged) >= settings.evaluations:
         return f"budget of {count(settings.evaluations, 'evaluation')} spent"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.events import RunFinished
 from agent.figures import interval, times
-from agent.search.fitness import may_win, wins
+from agent.search.fitness import may_win, undecided, wins
 from evaluators.verdict import Evaluation
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 TRIES = 3
 """Candidates confirmed at most. Choosing the best of many noisy measurements favours luck; a re-run does not share that luck."""
 
-Recommendation = Literal["kernel", "baseline"]
+Recommendation = Literal["kernel", "baseline", "inconclusive", "untimed"]
+"""``inconclusive``: measured, but too unsteadily to tell; ``untimed``: checked for a target that is not here. Both keep PyTorch."""
 
 
 def conclude(runtime: Runtime, reason: str) -> tuple[Recommendation, str | None]:
@@ -30,9 +31,14 @@ def conclude(runtime: Runtime, reason: str) -> tuple[Recommendation, str | None]
         confirmed.append(runtime.confirm(node))
         if wins(confirmed[-1]):
             break
-    recommendation: Recommendation = "kernel" if confirmed and wins(confirmed[-1]) else "baseline"
+    held = bool(confirmed) and wins(confirmed[-1])
     fallback = [e.candidate_id for e in confirmed] + [n.candidate.id for n in ranked]
-    best = _about(recommendation, confirmed) or next(iter(fallback), None)
+    best = (confirmed[-1].candidate_id if held else _strongest(confirmed)) or next(iter(fallback), None)
+    recommendation: Recommendation = "kernel" if held else "baseline"
+    if not held and any(e.candidate_id == best and undecided(e) for e in confirmed):
+        recommendation = "inconclusive"
+    if best in graph.nodes and graph.nodes[best].evaluation.status == "checked":
+        recommendation = "untimed"
     store.finish_run(run.id, reason, recommendation, best)
     about = next((e for e in confirmed if e.candidate_id == best), None)
     text = message(recommendation, best, about, "" if graph.judged else reason)
@@ -40,9 +46,7 @@ def conclude(runtime: Runtime, reason: str) -> tuple[Recommendation, str | None]
     return recommendation, best
 
 
-def _about(recommendation: Recommendation, confirmed: list[Evaluation]) -> str | None:
-    if recommendation == "kernel":
-        return confirmed[-1].candidate_id
+def _strongest(confirmed: list[Evaluation]) -> str | None:
     right = [e for e in confirmed if e.status == "correct" and e.timing]
     return max(right, key=lambda e: e.timing.ratio if e.timing else 0.0).candidate_id if right else None
 
@@ -59,6 +63,11 @@ def message(recommendation: str, best: str | None, confirmed: Evaluation | None,
         return f"keep the PyTorch baseline: {unjudged or 'no candidate was correct'}"
     if confirmed is None:
         return f"keep the PyTorch baseline: nothing was timed on this machine; {best} is the best candidate that passed the checks"
+    if recommendation == "inconclusive" and timing:
+        return (
+            f"keep the PyTorch baseline: the machine was too noisy to tell ({best} is {timing.ratio:.2f}x of {timing.baseline}, "
+            f"95% interval {interval(timing.low, timing.high)}); run again when it is idle"
+        )
     if timing is None or confirmed.status != "correct":
         return f"keep the PyTorch baseline: {best} did not hold up in fresh processes ({confirmed.status})"
     if timing.low > 1.0:

@@ -18,7 +18,7 @@ from evaluators.target import Target
 class Run:
     """One search. ``status`` is running, interrupted, finished or failed; ``reason`` says why it ended.
 
-    ``recommendation`` is ``kernel`` or ``baseline`` once finished, and ``best`` the candidate it is about.
+    ``recommendation`` is ``kernel``, ``baseline``, ``inconclusive`` or ``untimed`` once finished, and ``best`` the candidate it is about.
     """
 
     id: str

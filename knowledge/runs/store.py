@@ -96,7 +96,11 @@ class RunStore:
             connection.execute(update(runs).where(runs.c.id == run_id, runs.c.status != "finished").values(**values))
 
     def finish_run(
-        self, run_id: str, reason: str, recommendation: Literal["kernel", "baseline"], best: str | None
+        self,
+        run_id: str,
+        reason: str,
+        recommendation: Literal["kernel", "baseline", "inconclusive", "untimed"],
+        best: str | None,
     ) -> None:
         """Record how a run ended. The first call decides."""
         runs = schema.runs

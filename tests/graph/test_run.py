@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -229,13 +230,36 @@ def test_luck_does_not_survive_confirmation(world: World) -> None:
     assert "is no gain" in result.message
 
 
+def test_an_interval_too_wide_to_tell_recommends_nothing(world: World) -> None:
+    """However large the ratio: a figure between 1.1 and 4 is none. The run, its record and its page say the same."""
+    original = world.judge.confirm
+
+    def noisy(candidate: Candidate) -> Evaluation:
+        found = original(candidate)
+        assert found.timing is not None
+        return replace(found, timing=replace(found.timing, low=1.1, high=4.0))
+
+    world.judge.confirm = noisy  # type: ignore[method-assign]
+    result = world.run(evaluations=6, fitness=1.2)
+    assert result.recommendation == "inconclusive"
+    assert "the machine was too noisy to tell" in result.message
+    assert "run again when it is idle" in result.message
+    assert len(result.evaluations) == 6, "a goal is not reached by a figure that says nothing"
+    assert result.confirmed is not None
+    assert world.store.list_runs()[0].recommendation == "inconclusive"
+    page = load("toy-1", world.store)
+    assert page.recommendation == "inconclusive"
+    assert page.sentence.startswith("Keep PyTorch: the machine was too noisy to tell")
+
+
 @pytest.mark.parametrize(
     ("status", "words"), [("checked", "nothing was timed"), ("mismatch", "no candidate was correct")]
 )
 def test_without_a_timed_gain_the_baseline_is_recommended_plainly(world: World, status: Any, words: str) -> None:
     world.judge.status = status
     result = world.run(evaluations=5)
-    assert result.recommendation == "baseline"
+    assert result.recommendation == {"checked": "untimed", "mismatch": "baseline"}[status]
+    assert world.store.list_runs()[0].recommendation == result.recommendation
     assert words in result.message
     assert (result.best is not None) == (status == "checked")
     assert world.judge.confirmed == []
