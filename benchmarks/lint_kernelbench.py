@@ -1,6 +1,7 @@
 """Lint every problem of a KernelBench checkout, and table what is found.
 
     python benchmarks/lint_kernelbench.py PATH/KernelBench            # writes lint-kernelbench.jsonl, resumes from it
+    python benchmarks/lint_kernelbench.py PATH/KernelBench --retry --seconds 240
     python benchmarks/lint_kernelbench.py --table lint-kernelbench.jsonl > table.md
 
 One process forked per problem, one thread, lowest priority. Problems of which one run would take long on one core are checked at smaller
@@ -29,15 +30,16 @@ def main() -> None:
     parser.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--seconds", type=float, default=40.0, help="time of one problem")
     parser.add_argument("--results", type=Path, default=Path("lint-kernelbench.jsonl"))
+    parser.add_argument("--retry", action="store_true", help="do again what did not finish, or found no repair")
     parser.add_argument("--table", action="store_true", help="print the table of a results file")
     options = parser.parse_args()
     if options.table:
         print(table(_read(options.path)))
     else:
-        run(options.path, options.levels, options.seconds, options.results)
+        run(options.path, options.levels, options.seconds, options.results, options.retry)
 
 
-def run(path: Path, levels: list[int], seconds: float, results: Path) -> None:
+def run(path: Path, levels: list[int], seconds: float, results: Path, retry: bool) -> None:
     """Lint what the results do not hold yet; one line per problem is appended as soon as it is known."""
     os.nice(19)
     import torch
@@ -51,7 +53,8 @@ def run(path: Path, levels: list[int], seconds: float, results: Path) -> None:
     # What PyTorch imports at the first run on the meta device is imported before the forks too.
     text = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self):\n        return torch.relu(torch.ones(2))\n"
     sizes.cost(KernelSpec("first", "yaml", text, inputs=()))
-    done = {(r["level"], r["problem"]) for r in _read(results)} if results.exists() else set()
+    rows = _read(results) if results.exists() else []
+    done = {(r["level"], r["problem"]) for r in rows if not (retry and _open(r))}
     problems = [(level, p) for level in levels for p in sorted((path / f"level{level}").glob("*.py"), key=_number)]
     target = targets.load("nvidia-h200")
     settings = LintSettings(seconds=seconds, memory_bytes=6 << 30, forked=True)
@@ -73,13 +76,24 @@ def run(path: Path, levels: list[int], seconds: float, results: Path) -> None:
         )
 
 
+def _open(row: dict[str, Any]) -> bool:
+    """Whether more time might say more."""
+    return (
+        row["repair"] in ("unrepairable", "not tried")
+        or _has(row, "unfinished", "info", "warning")
+        or _has(row, "reference_fails", "error")
+    )
+
+
 def _number(path: Path) -> int:
     found = re.match(r"\d+", path.stem)
     return int(found[0]) if found else 0
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """The last report of each problem."""
+    rows = (json.loads(line) for line in path.read_text().splitlines())
+    return list({(r["level"], r["problem"]): r for r in rows}.values())
 
 
 def table(rows: list[dict[str, Any]]) -> str:

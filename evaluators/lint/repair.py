@@ -43,6 +43,7 @@ _ORDER = (
     ("signed", "as they are"), ("as they are", "constants"), ("signed", "constants"), ("rows", "as they are"), ("rows", "constants"),
     ("wide", "as they are"), ("wide", "constants"), ("signed", "all"), ("rows", "all"), ("raised", "constants"), ("lowered", "constants"),
     ("small", "constants"), ("raised", "all"), ("lowered", "all"), ("wide", "all"),
+    ("small", "all"),
 )  # fmt: skip
 
 
@@ -57,11 +58,10 @@ def search(full: KernelSpec, subject: Subject, found: list[Finding], clock: Cloc
     best_score = before
     has_constants = any(f.kind == "constant_parameter" for f in found)
     finite = _finite_share(subject)
-    for inputs, parameters in _ORDER:
+    ways = [(i, "as they are" if p == "constants" and not has_constants else p) for i, p in _ORDER]
+    for inputs, parameters in dict.fromkeys(ways):
         if clock.over():
             break
-        if parameters == "constants" and not has_constants:
-            continue
         changed = apply(spec, subject, inputs, parameters)
         whole = apply(full, subject, inputs, parameters) if changed is not None else None
         if changed is None or whole is None:
