@@ -1,7 +1,8 @@
 """Triton's interpreter, made fit for checking numerics on a CPU.
 
-As shipped it treats bfloat16 operands of ``tl.dot`` as integers and truncates instead of rounding on conversion to bfloat16; both are put
-right here. Precision modes of ``tl.dot`` are not modelled: TF32 and its splits give full float32 results.
+As shipped it computes on the bit patterns of bfloat16 values as if they were integers and truncates instead of rounding on conversion to
+bfloat16; both are put right here: bfloat16 arithmetic is float32 arithmetic, rounded after each operation. Precision modes of ``tl.dot``
+are not modelled: TF32 and its splits give full float32 results.
 """
 
 from __future__ import annotations
@@ -9,6 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+_FLOATING = (
+    "create_fadd create_fsub create_fmul create_fdiv create_frem create_precise_divf create_fma create_clampf "
+    "create_minimumf create_minnumf create_maximumf create_maxnumf create_cos create_sin create_exp create_exp2 create_log create_log2 "
+    "create_sqrt create_precise_sqrt create_rsqrt create_erf create_floor create_ceil"
+).split()
 
 
 def repair() -> None:
@@ -33,6 +40,25 @@ def repair() -> None:
             return interpreter.TensorHandle(np.matmul(left, right, dtype=d.data.dtype) + d.data, d.dtype.scalar)
         return shipped_dot(self, a, b, d, input_precision, max_num_imprecise_acc)
 
+    def widened(shipped: Any) -> Any:
+        def compute(self: Any, *args: Any) -> Any:
+            if not any(getattr(a, "dtype", None) is not None and a.dtype.scalar == tl.bfloat16 for a in args):
+                return shipped(self, *args)
+            wide = [
+                interpreter.TensorHandle(to_float32(a.data), tl.float32)
+                if getattr(a, "dtype", None) is not None and a.dtype.scalar == tl.bfloat16
+                else a
+                for a in args
+            ]
+            result = shipped(self, *wide).data
+            return interpreter.TensorHandle(to_bfloat16(result) if result.dtype == np.float32 else result, tl.bfloat16)
+
+        return compute
+
+    builder = interpreter.InterpreterBuilder
+    for name in [*_FLOATING, *(n for n in dir(builder) if n.startswith("create_fcmp"))]:
+        if hasattr(builder, name):
+            setattr(builder, name, widened(getattr(builder, name)))
     interpreter._convert_float = convert
     interpreter.InterpreterBuilder.create_dot = dot
     autotuner.Autotuner.run = first_config

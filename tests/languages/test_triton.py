@@ -162,6 +162,40 @@ def test_bfloat16_products_are_right_in_the_interpreter() -> None:
         assert over.status == "mismatch"
 
 
+ARITHMETIC = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def mix(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    b = tl.load(y + i)
+    c = tl.where(a > b, a - b, a * b)
+    tl.store(out + i, tl.maximum(c, a + b))
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, y):
+        out = torch.empty_like(x)
+        mix[(1,)](x, y, out, N=256)
+        return out
+"""
+
+
+def test_bfloat16_arithmetic_without_casts_is_right_in_the_interpreter() -> None:
+    spec = make_spec(
+        "torch.maximum(torch.where(x > y, x - y, x * y), x + y)",
+        InputSpec("x", (256,)), InputSpec("y", (256,)), args="x, y", dtype="bfloat16",
+    )  # fmt: skip
+    with Judge(spec, replace(targets.load("nvidia-a100"), present=False)) as judge:
+        found = judge.evaluate(candidate(ARITHMETIC))
+        assert found.status == "checked", found.message
+        assert judge.evaluate(candidate(ARITHMETIC.replace("a - b", "b - a"))).status == "mismatch"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_parameters_and_buffers_are_there_when_compiling_for_an_absent_device(dtype: str) -> None:
     """Plain, tied and nested parameters, one that the candidate also keeps in a list, buffers of both kinds and an empty one."""
