@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from evaluators.judge import wire
+from evaluators.judge.page import COUNT, FIRST, PAGE_WORDS, STOP, TRACKED, Page
 
 
 class Batcher:
@@ -16,7 +20,8 @@ class Batcher:
     holds none of that.
     """
 
-    def __init__(self, device: torch.device, flush_bytes: int) -> None:
+    def __init__(self, device: torch.device, flush_bytes: int, page: Page | None = None) -> None:
+        self.page = page or Page(bytearray(8 * PAGE_WORDS))
         self.cuda = device.type == "cuda"
         self.flush = torch.empty(flush_bytes, dtype=torch.int8, device=device) if self.cuda and flush_bytes else None
         self.begins: list[Any] = []
@@ -28,28 +33,38 @@ class Batcher:
     ) -> dict[int, Any]:
         """``calls`` calls in a row over rotating argument sets, from set ``offset`` on; returns when the device is idle.
 
-        Gives the last result of each set. With ``call=None`` only the flushes run: what the judge subtracts.
+        Gives the last result of each set. With ``call=None`` only the flushes run: what the judge subtracts. After each call the page
+        holds where its result lies. There it lies before the older result of its set is let go, so that no place is ever stale.
         """
         last: dict[int, Any] = {}
         sets = len(arguments)
+        page, words = self.page, self.page.words
+        page.clear()
         with torch.no_grad():
-            if not self.cuda:
-                for i in range(offset, offset + calls):
-                    last[i % sets] = call(*arguments[i % sets]) if call is not None else None
-                return last
-            while len(self.begins) < calls:
-                self.begins.append(torch.cuda.Event(enable_timing=True))
-                self.ends.append(torch.cuda.Event(enable_timing=True))
-            self.used = calls
-            for k in range(calls):
-                i = (offset + k) % sets
-                if self.flush is not None:
-                    self.flush.zero_()
-                self.begins[k].record()
+            if self.cuda:
+                while len(self.begins) < calls:
+                    self.begins.append(torch.cuda.Event(enable_timing=True))
+                    self.ends.append(torch.cuda.Event(enable_timing=True))
+            for done in range(calls):
+                i = (offset + done) % sets
+                if self.cuda:
+                    if self.flush is not None:
+                        self.flush.zero_()
+                    self.begins[done].record()
                 if call is not None:
-                    last[i] = call(*arguments[i])
-                self.ends[k].record()
-            torch.cuda.synchronize()
+                    result = call(*arguments[i])
+                    if type(result) is torch.Tensor:
+                        words[FIRST + i * TRACKED] = result.data_ptr()
+                    else:
+                        _put_down(result, words, FIRST + i * TRACKED)
+                    last[i] = result
+                if self.cuda:
+                    self.ends[done].record()
+                words[COUNT] = self.used = done + 1
+                if words[STOP]:
+                    break
+            if self.cuda:
+                torch.cuda.synchronize()
         return last
 
     def events_ms(self) -> float | None:
@@ -59,3 +74,12 @@ class Batcher:
         return float(
             sum(b.elapsed_time(e) for b, e in zip(self.begins[: self.used], self.ends[: self.used], strict=True))
         )
+
+
+def _put_down(result: Any, words: Any, begin: int) -> None:
+    """Write the places of a result's tensors into ``words`` from ``begin`` on."""
+    tensors: list[Any] = []
+    with contextlib.suppress(TypeError):
+        wire.flatten(result, tensors)
+    for index, tensor in enumerate(tensors[:TRACKED]):
+        words[begin + index] = tensor.data_ptr()

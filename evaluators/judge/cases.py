@@ -38,6 +38,8 @@ class Case:
     expected: list[Expected]
     outputs: list[Any]
     inputs_may_change: bool
+    overlapping: list[bool]
+    """Whether elements of an output share memory in the reference's own result."""
     moved: list[accuracy.Errors]
     """The oracle's own change, per output, when inputs move by a unit roundoff: the conditioning of the problem."""
     fingerprints: list[tuple[int, int]] | None = None
@@ -77,10 +79,11 @@ def build_case(
         if moved is None:
             moved = _conditioning(spec, model, inputs, flat[1], seed)
         expected = [_expect(*outputs) for outputs in zip(*flat, moved, strict=True)]
+    overlapping = [wire.overlaps(t.shape, t.stride()) for t in flat[0]]
     outputs = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in flat[0]]
     kept: list[Any] = []
     wire.flatten(inputs, kept)
-    return Case(seed, kept, tree, trees[0], expected, outputs, changed, moved)
+    return Case(seed, kept, tree, trees[0], expected, outputs, changed, overlapping, moved)
 
 
 def elements(spec: KernelSpec, dims: Mapping[str, int] | None) -> int:

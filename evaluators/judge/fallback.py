@@ -28,6 +28,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # PyTorch's classes ar
         super().__init__()
         self.seen: set[str] = set()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return (
+            False  # nothing is compiled in here, and asking for it imports the whole compiler: seconds in every worker
+        )
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.seen.add(func.overloadpacket._qualified_op_name)
         return func(*args, **(kwargs or {}))

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
 import signal
 from typing import Any
 
+from evaluators.judge.procfs import mapped_bytes
+
+PIDS = "PID"
+CLONE_NEWNS = 0x00020000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+_CAPABILITY_VERSION_3 = 0x20080522
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
@@ -26,11 +34,10 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def confine(limits: dict[str, Any]) -> str:
+def confine(limits: dict[str, Any]) -> list[str]:
     """Apply ``limits`` to this process and name what took effect.
 
-    ``memory_bytes`` bounds the address space beyond what is mapped now (0: no bound; device drivers reserve far more than they
-    use); ``namespaces`` asks for an own network and IPC namespace.
+    ``memory_bytes`` bounds the address space beyond what is mapped now (0: no bound; device drivers reserve far more than they use).
     """
     applied = ["process group"]
     die_with_parent()
@@ -38,62 +45,49 @@ def confine(limits: dict[str, Any]) -> str:
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if limits.get("memory_bytes"):
-        bound = _mapped_bytes() + int(limits["memory_bytes"])
+        bound = mapped_bytes() + int(limits["memory_bytes"])
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
         applied.append(f"address space +{int(limits['memory_bytes']) >> 20} MiB")
-    if limits.get("namespaces"):
-        if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC) == 0:
-            applied.append("user, network and IPC namespaces")
-        elif libc.unshare(CLONE_NEWNET | CLONE_NEWIPC) == 0:
-            applied.append("network and IPC namespaces")
-    return ", ".join(applied)
+    return applied
 
 
-def _mapped_bytes() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+def separate() -> list[str]:
+    """Give this process and its children to be namespaces of their own, as far as the kernel allows, and name them.
 
-
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process, 0 where it is gone."""
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
-def own_bytes(pid: int) -> int:
-    """Memory of a process with pages that several share divided among them (Pss), so that forks are not counted many times over.
-
-    Reading it walks the process's page tables: meant for descendants, which honest candidates do not have.
+    With a PID namespace, which the next child is the first process of, a candidate can name no process outside: it can neither signal
+    the judge's processes nor change their priority or processors. In a user namespace it can look into none either.
     """
-    try:
-        with open(f"/proc/{pid}/smaps_rollup") as file:
-            return next((int(line.split()[1]) << 10 for line in file if line.startswith("Pss:")), 0)
-    except OSError:
-        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.geteuid(), os.getegid()
+    outer = CLONE_NEWNET | CLONE_NEWIPC
+    for flags, names in (
+        (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | outer, ["user", PIDS, "mount", "network", "IPC"]),
+        (CLONE_NEWPID | CLONE_NEWNS | outer, [PIDS, "mount", "network", "IPC"]),
+        (CLONE_NEWUSER | outer, ["user", "network", "IPC"]),
+        (outer, ["network", "IPC"]),
+    ):
+        if libc.unshare(flags) == 0:
+            if flags & CLONE_NEWUSER:
+                _map_itself(user, group)
+            return names
+    return []
 
 
-def parents() -> dict[int, int]:
-    """Parent of every process that this one can see."""
-    found: dict[int, int] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as file:
-                    found[int(entry)] = int(file.read().rpartition(")")[2].split()[1])
-            except (OSError, IndexError, ValueError):
-                continue
-    return found
+def _map_itself(user: int, group: int) -> None:
+    """Be the same user inside a new user namespace; where that is refused, files still know this process as the one it was."""
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
 
 
-def descendants(pid: int) -> set[int]:
-    """All processes below ``pid``."""
-    below: set[int] = set()
-    table = parents()
-    frontier = {pid}
-    while frontier:
-        frontier = {child for child, parent in table.items() if parent in frontier} - below
-        below |= frontier
-    return below
+def own_proc() -> None:
+    """In a fresh PID and mount namespace: let ``/proc`` show its processes alone, and then give up every privilege over the namespaces."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), None) == 0:
+        libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC), None)
+
+
+def drop_capabilities() -> None:
+    """Give up all capabilities, those in a user namespace of one's own among them."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    ctypes.CDLL(None).capset(header, (ctypes.c_uint32 * 6)())

@@ -19,6 +19,7 @@ from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMis
 from evaluators.home import home
 from evaluators.ir.kernel import Program
 from evaluators.judge.absent import Absent, evaluate_absent
+from evaluators.judge.contest import Contest
 from evaluators.judge.diagnose import diagnose
 from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
@@ -170,29 +171,37 @@ class Judge:
                 base = replace(base, isolation=session.isolation)
             with phase(phases, "correctness"):
                 accuracy = session.correctness(_POISONS)
-            outside = [n for n in session.operators if n not in allowed(self._traced())]
+            may = allowed(self._traced())
+            outside = [n for n in session.operators if n not in may]
             resources = session.resources({**base.resources, "library_operators": session.operators})
             base = replace(base, accuracy=accuracy, resources=resources)
             if not timed:
                 return replace(base, status="correct", message="correct; not timed")
+            batch_ms = self.settings.batch_ms_gpu if self.device == "cuda" else self.settings.batch_ms_cpu
+            contest = Contest(session, batch_ms)
             with phase(phases, "baselines"):
-                session.prepare_timing(whole)
+                contest.prepare(whole)
             with phase(phases, "timing"):
-                measured, notes = session.timing(whole)
+                measured, notes = contest.run(whole)
         except Failed as failure:
             partial = session.accuracy if session.accuracy is not None else base.accuracy
             return replace(base, status=failure.status, message=failure.message, accuracy=partial)  # type: ignore[arg-type]
         with phase(phases, "roofline"):
             bound, why = self._roofline(measured)
         notes += [why] if why else []
+        base = replace(base, resources={**base.resources, "samples": contest.samples.counts()})
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
         if bound is not None and measured.candidate_ms * _IMPOSSIBLE[self.target.kind] < _bytes_ms(bound):
             times = _bytes_ms(bound) / measured.candidate_ms
             reason = f"{times:.1f} times faster than its bytes allow: results were not computed in every call"
             return replace(found, status="tampering", fitness=0.0, message="; ".join([reason, *notes]))
-        if outside:
+        share = 0.0 if may else contest.samples.by_library
+        if outside or share:
             found = replace(found, fitness=0.0)
-            notes.insert(0, f"does not count as a generated kernel: PyTorch does the work of {', '.join(outside[:6])}")
+            who = f"PyTorch does the work of {', '.join(outside[:6])}" if outside else "compute libraries do the work"
+            notes.insert(
+                0, f"does not count as a generated kernel: {who}" + (f" ({share:.0%} of samples)" if share else "")
+            )
         return replace(found, message="; ".join(notes))
 
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:

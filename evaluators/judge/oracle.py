@@ -19,6 +19,7 @@ from evaluators.errors import EvaluatorError, JudgeError, SpecError
 from evaluators.judge import batch, cases, wire, wire_host
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.isolation import die_with_parent
+from evaluators.judge.results import deliver
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model, constructor_arguments
@@ -40,6 +41,7 @@ class Oracle:
         self.dims: dict[str, int] | None = None
         self.cases: dict[int, cases.Case] = {}
         self.shared: dict[int, Shared] = {}
+        self.private: dict[int, list[Any]] = {}
         self.shared_parameters: Shared | None = None
         self.batcher: batch.Batcher
         self.ipc = False
@@ -237,12 +239,26 @@ class Oracle:
             raise JudgeError("the compiled baseline was asked for before it was made")
         call = None if message["empty"] else model
         arguments = [self._timing_arguments(c) for c in message["cases"]]
-        self.batcher.run(call, arguments, message["calls"], message["offset"])
+        last = self.batcher.run(call, arguments, message["calls"], message["offset"])
+        if call is not None and message["results"] != "later":  # the candidate's clock holds the same
+            copy = message["results"] == "copy"
+            for number, result in last.items():
+                deliver(result, {"outputs": self._places(message["cases"][number])}, copy)
         return {}, []
 
     def events(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Device-event milliseconds of the last batch."""
         return {"events_ms": self.batcher.events_ms()}, []
+
+    def _places(self, number: int) -> list[Any]:
+        """Tensors of this process's own that take what a baseline gives: the candidate must never find expected results in its blocks."""
+        if number not in self.private:
+            outputs = self.cases[number].outputs
+            blocks = self.shared[number][0][len(self.cases[number].inputs) :]
+            self.private[number] = [
+                torch.empty(t.shape, dtype=t.dtype, device=b.device) for t, b in zip(outputs, blocks, strict=True)
+            ]
+        return self.private[number]
 
     def _timing_arguments(self, number: int) -> Any:
         """The case's inputs as the candidate sees them: in the shared blocks, where these are on the device."""
@@ -274,6 +290,12 @@ def form_problem(case: cases.Case, reply: dict[str, Any], device: str) -> tuple[
                 return "wrong_dtype", f"output {index} has dtype {found['dtype']}, expected {dtype}"
             if found["device"] != device:
                 return "wrong_dtype", f"output {index} is on {found['device']}, expected {device}"
+            if "stride" in found and wire.overlaps(shape, found["stride"]) and not case.overlapping[index]:
+                return (
+                    "wrong_shape",
+                    f"output {index} is a view with strides {found['stride']} in which elements share memory (expand?); the "
+                    "reference's elements each have their own: write them all",
+                )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return "tampering", "the worker's reply about its outputs is malformed"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 from evaluators.errors import JudgeError
 from evaluators.home import VARIABLE, home
+from evaluators.judge import procfs
 from evaluators.judge.processes import Server, environment
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.timing import Side, alternate
@@ -57,10 +59,12 @@ class Reference:
         self.server = Server(
             "evaluators.judge.oracle", [], environment(self.folder.name, threads, extra), self.folder.name
         )
+        self.ipc = ipc
         self.flush_bytes = 3 * target.l2_bytes if device == "cuda" else 0
         self.seeds: dict[int, int] = {}
         self.baselines: Baselines | None = None
         self.stopped = False
+        self.processors = os.sched_getaffinity(self.server.pid)
         try:
             opened, _ = self.server.ask(
                 {
@@ -96,8 +100,8 @@ class Reference:
         self.server.go()
         self.stopped = False
 
-    def side(self, baseline: str, sets: int) -> Side:
-        """The baseline as one side of a paired timing."""
+    def side(self, baseline: str, sets: int, results: str = "later") -> Side:
+        """The baseline as one side of a paired timing; ``results`` is what the timed processes do with theirs (``Worker.time``)."""
 
         def run(calls: int, offset: int, empty: bool) -> None:
             self.server.ask(
@@ -108,6 +112,7 @@ class Reference:
                     "calls": calls,
                     "offset": offset,
                     "empty": empty,
+                    "results": results,
                 },
                 300.0,
             )
@@ -133,7 +138,7 @@ class Reference:
         )
         file = home() / "cache" / "baselines" / (re.sub(r"[^\w.+-]", "_", name) + ".json")
         eager = self.side("eager", sets)
-        ms = {"eager": eager.calibrate(batch_ms, flushed)}
+        ms = {"eager": eager.calibrate(batch_ms, eager if flushed else None)}
         remembered = _read(file)
         if mode == "off":
             self.baselines = Baselines(ms, "eager", "torch.compile was switched off")
@@ -146,8 +151,8 @@ class Reference:
             self.baselines = Baselines(ms, "eager", str(reply["failed"]))
         else:
             compiled = self.side("compile", sets)
-            compiled.calibrate(batch_ms, flushed)
-            pairs = alternate((eager, compiled), _CHOICE_PAIRS, lambda: None)
+            compiled.calibrate(batch_ms, eager if flushed else None)
+            pairs = alternate((eager, compiled), _CHOICE_PAIRS)
             ms = {n: statistics.median(p[i] for p in pairs) for i, n in enumerate(("eager", "compile"))}
             self.baselines = Baselines(ms, min(ms, key=lambda k: ms[k]))
             file.unlink(missing_ok=True)
@@ -158,6 +163,18 @@ class Reference:
             temporary.write_text(json.dumps({"ms": ms, "failure": self.baselines.failure}))
             temporary.replace(file)
         return self.baselines
+
+    def intact(self) -> bool:
+        """Whether the oracle's threads still have the processors and the priority they were given; where not, they get them back."""
+        kept = True
+        for tid in procfs.tasks(self.server.pid):
+            with contextlib.suppress(ProcessLookupError):
+                if os.sched_getaffinity(tid) != self.processors:
+                    kept = False
+                    os.sched_setaffinity(tid, self.processors)
+                if os.getpriority(os.PRIO_PROCESS, tid) != os.getpriority(os.PRIO_PROCESS, 0):
+                    kept = False
+        return kept
 
     def close(self) -> None:
         """End the oracle's process."""

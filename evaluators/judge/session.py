@@ -1,27 +1,27 @@
-"""One candidate's session: its worker from load to the last timed batch. Everything raised as ``Failed`` is the candidate's doing."""
+"""One candidate's session: its worker, and whether its results are right. What is raised as ``Failed`` is the candidate's doing."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import secrets
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from evaluators.judge import timing
+from evaluators.judge import peek
+from evaluators.judge.page import PAGE_WORDS, Page, seal
+from evaluators.judge.peek import Blocks
 from evaluators.judge.processes import Failed, Server
 from evaluators.judge.reference import Reference
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.workers import Worker
 from evaluators.languages.base import Build
 from evaluators.languages.cpp import LIBRARY_VARIABLE
-from evaluators.verdict import Accuracy, Timing
+from evaluators.verdict import Accuracy
 
-_HELPINGS = 3
-_NARROW = 1.2
 WIDE = 1.5
 """Quotient of an interval's borders from which on other work on the machine is the likely cause."""
 
@@ -50,6 +50,10 @@ class Session:
         self.operators: list[str] = []
         """PyTorch operators that did work during a call."""
         self.inputs_may_change = False
+        self.readable = False
+        """Whether the judge can read the worker's memory."""
+        self.page, self.page_fd = _page()
+        self.blocks = Blocks()
 
     def __enter__(self) -> Session:
         return self
@@ -59,10 +63,14 @@ class Session:
     ) -> None:
         self.worker.close()
         self.reference.go()
+        os.close(self.page_fd)
 
     def load(self) -> None:
         """Import, construct, copy parameters."""
-        self.isolation = self.worker.ask({"op": "hello"}, 30.0)["isolation"]
+        word = peek.word()
+        hello = self.worker.ask({"op": "hello", "word": word}, 30.0, [self.page_fd])
+        self.isolation = hello["isolation"]
+        self.readable = self.device == "cpu" and peek.readable(self.worker.pid, hello["sample"], word)
         about, fds = self.reference.ask({"op": "parameters"})
         spec = self.reference.spec
         try:
@@ -116,20 +124,23 @@ class Session:
                 120.0,
                 fds,
             )
+            if self.readable:
+                self.blocks.add(number, case, fds)
         finally:
             close_all(fds)
 
     def _run(self, number: int, poison: int) -> dict[str, Any]:
         reply = self.worker.ask(
             {
-                "op": "run", "case": number, "poison": poison, "seed": self.reference.seeds[number] % 2**63, "record": not number,
+                "op": "run", "case": number, "poison": poison, "seed": self.reference.seeds[number] % 2**63, "record": True,
             },
             self.settings.run_s,
         )  # fmt: skip
         self.operators = sorted({*self.operators, *reply.get("operators", [])})
-        return self._check(number, reply)
+        return self.check(number, reply)
 
-    def _check(self, number: int, reply: dict[str, Any], inputs_too: bool = True) -> dict[str, Any]:
+    def check(self, number: int, reply: dict[str, Any], inputs_too: bool = True) -> dict[str, Any]:
+        """The oracle's verdict on what lies in the blocks of case ``number``."""
         verdict, _ = self.reference.ask({"op": "check", "case": number, "reply": reply, "inputs_too": inputs_too})
         return verdict
 
@@ -144,101 +155,6 @@ class Session:
                 known["kernels_unknown"] = failure.message[:200]  # says nothing of the candidate's results
         return known
 
-    def prepare_timing(self, whole: bool = False) -> None:
-        """Choose the stronger baseline, once per judge (``whole``: with every baseline live); the candidate is stopped meanwhile."""
-        self.worker.pause()
-        self.reference.choose(self._batch_ms(), self.sets, whole)
-        self.reference.pause()
-
-    def _batch_ms(self) -> float:
-        return self.settings.batch_ms_gpu if self.device == "cuda" else self.settings.batch_ms_cpu
-
-    def _side(self) -> timing.Side:
-        def run(calls: int, offset: int, empty: bool) -> None:
-            self.worker.ask(
-                {"op": "time", "cases": list(range(self.sets)), "calls": calls, "offset": offset, "empty": empty},
-                self.settings.run_s + 10.0,
-            )
-
-        def events() -> float | None:
-            found = self.worker.ask({"op": "events"}, 30.0)["events_ms"] if self.device == "cuda" else None
-            return None if found is None else float(found)
-
-        return timing.Side(run, events, self.worker.go, self.worker.pause, self.sets)
-
-    def timing(self, whole: bool = False) -> tuple[Timing, list[str]]:
-        """Alternate with the stronger baseline; every batch's last outputs are checked.
-
-        With ``whole`` every baseline takes its turns and the stronger one is found in the same samples, so that all times given compare.
-        """
-        chosen = self.reference.choose(self._batch_ms(), self.sets, whole)
-        flushed = self.device == "cuda" and self.reference.flush_bytes > 0
-        names = [*chosen.ms] if whole else [chosen.stronger]
-        ours = self._side()
-        sides = [*(self.reference.side(n, self.sets) for n in names), ours]
-        turns_ms = [s.calibrate(self._batch_ms(), flushed) * s.calls + s.overhead_ms for s in sides]
-        budget_ms = self.settings.timing_budget_s * 1e3 * len(sides) / 2
-        rounds = max(self.settings.min_pairs, min(self.settings.pairs, int(budget_ms / max(sum(turns_ms), 1e-3))))
-        rows: list[tuple[float, ...]] = []
-        for _ in range(
-            _HELPINGS if whole else 1
-        ):  # how wide an interval is says nothing of its sign, so more pairs favour nobody
-            rows += timing.alternate(sides, rounds, self._check_timed)
-            medians = {n: statistics.median(r[i] for r in rows) for i, n in enumerate(names)}
-            stronger = min(medians, key=lambda n: medians[n])
-            samples = [(r[names.index(stronger)], r[-1]) for r in rows]
-            ratio, low, high = timing.summarize(samples)
-            if high <= _NARROW * low:
-                break
-        self._check_timed(inputs_too=True)
-        candidate_ms = statistics.median(b for _, b in samples)
-        events, agrees = timing.agreement(ours, candidate_ms)
-        notes = [f"{ratio:.2f}x over {stronger} [{low:.2f}, {high:.2f}]"]
-        if chosen.failure:
-            notes.append(f"no torch.compile baseline ({chosen.failure.splitlines()[0][:160]}); eager was used")
-        if low <= 1.0 <= high:
-            notes.append("the interval reaches 1: no gain or loss is established")
-        if high > WIDE * low:
-            load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
-            notes.append(
-                f"the samples scatter widely: other work disturbed them (load {load:.1f} on {cores} cores); repeat it when idle"
-            )
-        if not agrees:
-            notes.append(
-                f"the device events ({events:.4f} ms) disagree with the wall clock ({candidate_ms:.4f} ms), which decides"
-            )
-        measured = Timing(
-            candidate_ms=candidate_ms,
-            baseline=stronger,
-            baselines=medians,
-            ratio=ratio,
-            low=low,
-            high=high,
-            samples=tuple(samples),
-            clock="wall, cold L2" if flushed else "wall",
-            event_ms=events,
-        )
-        return measured, notes
-
-    def _check_timed(self, inputs_too: bool = False) -> None:
-        """Check the outputs of the batch just timed; a wrong one fails the candidate."""
-        self.worker.go()
-        results = self.worker.ask({"op": "collect"}, 60.0)["results"]
-        if self.inputs_may_change:
-            return
-        if not results:
-            raise Failed("tampering", "the worker has no outputs to show for a timed batch")
-        for number, reply in results.items():
-            if str(number) not in map(str, range(self.sets)):
-                raise Failed("tampering", "the worker names a case that does not exist")
-            verdict = self._check(int(number), reply, inputs_too)
-            if not verdict["ok"]:
-                raise Failed(
-                    verdict["status"], f"correct when called once, wrong in a timed batch: {verdict['detail']}"
-                )
-        self.worker.pause()
-        self.reference.pause()
-
 
 @contextmanager
 def phase(phases: dict[str, float], name: str) -> Iterator[None]:
@@ -248,6 +164,14 @@ def phase(phases: dict[str, float], name: str) -> Iterator[None]:
         yield
     finally:
         phases[name] = phases.get(name, 0.0) + time.perf_counter() - begin
+
+
+def _page() -> tuple[Page, int]:
+    """A page for a batch's progress, and its descriptor for the worker."""
+    fd = os.memfd_create("page", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 8 * PAGE_WORDS)
+    seal(fd)
+    return Page(mmap.mmap(fd, 8 * PAGE_WORDS)), fd
 
 
 def close_all(fds: list[int]) -> None:

@@ -15,6 +15,8 @@ class JudgeSettings:
     pairs: int = 11
     """Baseline/candidate pairs of timed batches."""
     min_pairs: int = 5
+    watched: int = 4
+    """Batches of the candidate, beside the timed ones and not told from them, that are stopped in the middle and looked at."""
     batch_ms_cpu: float = 30.0
     batch_ms_gpu: float = 20.0
     timing_budget_s: float = 4.0

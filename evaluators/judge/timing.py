@@ -34,6 +34,9 @@ class Side:
     calls: int = 1
     overhead_ms: float = 0.0
     offset: int = 0
+    shortest_s: float = 0.0
+    """Seconds of the shortest batch of the present number of calls."""
+    ran: int = 0
     events_ms: list[float] = field(default_factory=list)
 
     def batch(self, empty: bool = False) -> float:
@@ -42,6 +45,8 @@ class Side:
         self.run(self.calls, self.offset, empty)
         wall = (time.perf_counter() - begin) * 1e3
         if not empty:
+            self.shortest_s = min(self.shortest_s, wall / 1e3) if self.ran == self.calls else wall / 1e3
+            self.ran = self.calls
             self.offset = (self.offset + self.calls) % self.sets
         return wall
 
@@ -53,8 +58,9 @@ class Side:
             self.events_ms.append(events / self.calls)
         return max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
 
-    def calibrate(self, target_ms: float, flushed: bool) -> float:
-        """Warm up, fix the number of calls per batch so that it takes about ``target_ms``, and learn what flushes cost.
+    def calibrate(self, target_ms: float, flushes: Side | None = None) -> float:
+        """Warm up, fix the number of calls per batch so that it takes about ``target_ms``, and learn what flushes cost where there are
+        any: on ``flushes``, a side that is trusted, since what is found is subtracted.
 
         Returns milliseconds per call, roughly.
         """
@@ -68,26 +74,33 @@ class Side:
             wall = self.batch()
         if self.calls > self.sets:
             self.calls -= self.calls % self.sets
-        if flushed:
-            self.overhead_ms = statistics.median(self.batch(empty=True) for _ in range(5))
+        self.pause()
+        if flushes is not None:
+            self.overhead_ms = flushes.flushing(self.calls)
         per_call = max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
         self.events_ms.clear()
-        self.pause()
         return per_call
 
+    def flushing(self, calls: int) -> float:
+        """Median milliseconds of a batch of ``calls`` flushes alone."""
+        kept, self.calls = self.calls, calls
+        self.go()
+        found = statistics.median(self.batch(empty=True) for _ in range(5))
+        self.pause()
+        self.calls = kept
+        return found
 
-def alternate(sides: Sequence[Side], rounds: int, check: Callable[[], None]) -> list[tuple[float, ...]]:
-    """Milliseconds per call of ``rounds`` batches of each side in turn, A B A B. ``check`` looks at the last side's outputs each time."""
-    samples = []
-    for _ in range(rounds):
-        row = []
-        for side in sides:
-            side.go()
-            row.append(side.measure())
-            side.pause()
-        check()
-        samples.append(tuple(row))
-    return samples
+    def turn(self) -> float:
+        """Milliseconds per call of one batch, for which the process is woken."""
+        self.go()
+        found = self.measure()
+        self.pause()
+        return found
+
+
+def alternate(sides: Sequence[Side], rounds: int) -> list[tuple[float, ...]]:
+    """Milliseconds per call of ``rounds`` batches of each side in turn, A B A B."""
+    return [tuple(side.turn() for side in sides) for _ in range(rounds)]
 
 
 def summarize(samples: Sequence[tuple[float, float]], seed: int = 0) -> tuple[float, float, float]:

@@ -8,6 +8,7 @@ result: plain JSON values with ``{"tensor": i}`` in the place of tensors.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -75,6 +76,16 @@ def extent(tensor: Any) -> int:
         return 0
     span: int = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return span + 1
+
+
+def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether elements of a strided tensor may share memory (exact but for strides that interleave)."""
+    reach = 0
+    for step, size in sorted((t, n) for n, t in zip(shape, stride, strict=True) if n > 1):
+        if step <= reach:
+            return True
+        reach += step * (size - 1)
+    return False
 
 
 def describe(tensor: Any) -> dict[str, Any]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import mmap
 import os
 from typing import Any
 
 import torch
 
-_SEALS = 1024 + 9, 0x0002 | 0x0004  # F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW
+from evaluators.judge.page import seal
 
 
 def allocate(nbytes: int) -> tuple[Any, int]:
@@ -20,10 +18,7 @@ def allocate(nbytes: int) -> tuple[Any, int]:
     """
     fd = os.memfd_create("tensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, max(nbytes, 1))
-    with contextlib.suppress(
-        OSError
-    ):  # some sandboxed kernels lack seals; a shrunk file kills its reader, which is noticed
-        fcntl.fcntl(fd, _SEALS[0], _SEALS[1])
+    seal(fd)
     return attach(fd, nbytes), fd
 
 

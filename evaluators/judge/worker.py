@@ -10,6 +10,7 @@ import ctypes
 import gc
 import importlib.util
 import inspect
+import mmap
 import os
 import sys
 import traceback
@@ -17,9 +18,10 @@ from typing import Any
 
 import torch
 
-from evaluators.judge import batch, wire
+from evaluators.judge import batch, page, wire
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.fallback import Recorder
+from evaluators.judge.results import deliver
 
 
 class LoadError(Exception):
@@ -37,10 +39,16 @@ class Worker:
         self.cases: dict[int, dict[str, Any]] = {}
         self.last: dict[int, Any] = {}
         self.batcher: batch.Batcher
+        self.page: page.Page | None = None
+        self.sample: Any = None
 
     def hello(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Answer with the isolation that took effect."""
-        return {"isolation": self.applied, "pid": os.getpid()}
+        """Take over the page for progress; answer with the isolation that took effect, and where the judge's own word lies in this
+        memory, by which it finds out whether it can read it."""
+        self.page = page.Page(mmap.mmap(fds[0], 8 * page.PAGE_WORDS))
+        os.close(fds[0])
+        self.sample = ctypes.create_string_buffer(message["word"].encode())
+        return {"isolation": self.applied, "sample": ctypes.addressof(self.sample)}
 
     def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Import the candidate, construct ModelNew and copy the reference's parameters into it."""
@@ -48,7 +56,7 @@ class Worker:
         torch.set_num_threads(message["threads"])
         if self.device.type == "cuda":
             torch.cuda.init()
-        self.batcher = batch.Batcher(self.device, message["flush_bytes"])
+        self.batcher = batch.Batcher(self.device, message["flush_bytes"], self.page)
         if message["precision"] == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         if message["interpreter"]:
@@ -107,14 +115,21 @@ class Worker:
         return reply if recorder is None else {**reply, "operators": recorder.computing()}
 
     def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """A batch of calls over rotating cases."""
+        """A batch of calls over rotating cases.
+
+        By ``results``: ``describe`` says where the last results lie, ``copy`` puts them into their blocks, ``later`` keeps them for
+        :meth:`collect`. The first two happen before the answer, while the judge's clock runs.
+        """
         order = message["cases"]
         call = None if message.get("empty") else self.model
         self.last.clear()
         arguments = [self.cases[c]["arguments"] for c in order]
         last = self.batcher.run(call, arguments, message["calls"], message["offset"])
         self.last = {order[k]: v for k, v in last.items()}
-        return {}
+        if call is None or message["results"] == "later":
+            return {}
+        copy = message["results"] == "copy"
+        return {"results": {str(c): deliver(v, self.cases[c], copy) for c, v in self.last.items()}}
 
     def events(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Device-event milliseconds of the last batch."""
@@ -210,26 +225,6 @@ def _perturb(byte: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(-6, byte ^ 0xFF)
-
-
-def deliver(result: Any, case: dict[str, Any]) -> dict[str, Any]:
-    """Describe a result, and copy its tensors to the case's blocks where form, dtype and device are as expected."""
-    tensors: list[Any] = []
-    try:
-        tree = wire.flatten(result, tensors)
-    except TypeError as error:
-        return {"unsupported": f"forward returned {type(result).__name__}: {error}"}
-    for t in tensors:
-        if type(t) not in (torch.Tensor, torch.nn.Parameter):
-            return {"unsupported": f"forward returned a {type(t).__name__}, a tensor subclass"}
-    found = [{"dtype": wire.name(t.dtype), "shape": list(t.shape), "device": t.device.type} for t in tensors]
-    if len(tensors) == len(case["outputs"]):
-        for tensor, place in zip(tensors, case["outputs"], strict=True):
-            if tensor.shape == place.shape and tensor.dtype == place.dtype:
-                place.copy_(tensor.detach())
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-    return {"tree": tree, "outputs": found}
 
 
 def classify(error: BaseException) -> str:

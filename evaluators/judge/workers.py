@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from evaluators.errors import JudgeError
-from evaluators.judge import replies
+from evaluators.judge import procfs, replies
 from evaluators.judge.channel import Closed, pair
-from evaluators.judge.isolation import descendants, own_bytes, resident_bytes
 from evaluators.judge.processes import Failed, Server
 
 OUTPUT_LIMIT = 1 << 20
 _POLL_S = 0.25
+_STOP_S = 2.0
 
 
 class Worker:
@@ -39,7 +39,7 @@ class Worker:
         os.set_blocking(self.output, False)
         self.printed = 0
         self.head = bytearray()
-        self.stopped = False
+        self.stopped = self.closed = False
         message = {
             "op": "fork",
             "folder": self.folder,
@@ -65,30 +65,38 @@ class Worker:
 
         Raises :class:`Failed` for the candidate's failures: error replies, death, time, memory, and messages that are no replies.
         """
+        self.begin(message, fds)
+        return self.finish(message["op"], timeout)
+
+    def begin(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        """Send a request whose reply :meth:`finish` will wait for."""
         if not self.channel.idle() and not self._ended():
             raise Failed("tampering", "the worker sent a message that nobody asked for")
         try:
             self.channel.send(message, fds)
         except Closed:
             raise self._death() from None
+
+    def finish(self, op: str, timeout: float) -> dict[str, Any]:
+        """Wait for the reply to the request ``op``; see :meth:`ask`."""
         deadline = time.monotonic() + timeout
         checked = time.monotonic()
         while True:
             try:
                 reply = self.channel.take()
                 if reply is not None:
-                    reply = replies.read(message["op"], reply)
+                    reply = replies.read(op, reply)
             except Closed:
                 raise Failed("tampering", "the worker sent something that is no message") from None
             except replies.Malformed as error:
-                raise Failed("tampering", f"the worker's reply to {message['op']!r} is malformed: {error}") from None
+                raise Failed("tampering", f"the worker's reply to {op!r} is malformed: {error}") from None
             if reply is not None:
                 if "refused" in reply:
-                    raise Failed(_status(reply["refused"], str(message["op"])), reply["message"])
+                    raise Failed(_status(reply["refused"], op), reply["message"])
                 return reply
             now = time.monotonic()
             if now >= deadline:
-                raise Failed("timeout", f"no answer to {message['op']!r} within {timeout:g} s{self._said()}")
+                raise Failed("timeout", f"no answer to {op!r} within {timeout:g} s{self._said()}")
             waiting: list[Any] = [self.channel, self.zygote.channel, *([self.output] if self.output >= 0 else [])]
             ready, _, _ = select.select(waiting, [], [], min(_POLL_S, deadline - now))
             if self.channel in ready:
@@ -107,13 +115,13 @@ class Worker:
                 self._watch()
 
     def _watch(self) -> None:
-        family = descendants(self.pid)
+        family = procfs.descendants(self.pid)
         if len(family) > self.limits["processes"]:
             raise Failed(
                 "crash",
                 f"the candidate started {len(family)} processes; at most {self.limits['processes']} are allowed",
             )
-        used = resident_bytes(self.pid) + sum(map(own_bytes, family))
+        used = procfs.resident_bytes(self.pid) + sum(map(procfs.own_bytes, family))
         if used > self.limits["resident_bytes"]:
             raise Failed(
                 "out_of_memory",
@@ -170,9 +178,12 @@ class Worker:
         return Failed("crash", f"the worker exited with code {code} before it answered{self._said()}")
 
     def pause(self) -> None:
-        """Stop the whole group until :meth:`go`."""
+        """Stop the whole group until :meth:`go`; returns when every thread of the worker stands still."""
         self._signal(signal.SIGSTOP)
         self.stopped = True
+        deadline = time.monotonic() + _STOP_S
+        while not procfs.is_stopped(self.pid) and time.monotonic() < deadline:
+            time.sleep(2e-4)
 
     def go(self) -> None:
         """Let a stopped group run."""
@@ -180,12 +191,32 @@ class Worker:
             self._signal(signal.SIGCONT)
             self.stopped = False
 
+    def alone(self) -> None:
+        """Raise :class:`Failed` where the candidate has processes beside its worker: they would run while the baseline is timed.
+
+        Whatever their group or session, they are below the zygote, which adopts its descendants' orphans.
+        """
+        others = [p for p in procfs.descendants(self.zygote.pid) - {self.pid} if procfs.alive(p)]
+        if others:
+            raise Failed(
+                "tampering",
+                f"the candidate left {len(others)} process(es) running beside its worker, which would disturb the baseline's timing",
+            )
+
+    def cpu_ns(self) -> int:
+        """Processor time the worker has used, nanoseconds."""
+        return procfs.cpu_ns(self.pid)
+
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+            os.kill(self.pid, number)  # should it have left its group
 
     def close(self) -> None:
-        """Kill the group and everything that escaped from it; remove the private folder."""
+        """Kill the group and everything that escaped from it; remove the private folder. Does nothing a second time."""
+        if self.closed:
+            return
+        self.closed = True
         self._signal(signal.SIGKILL)
         self.zygote.go()
         with contextlib.suppress(Closed, JudgeError, Failed):

@@ -7,7 +7,9 @@ It runs no tensor operation (OpenMP threads do not survive a fork) and makes no 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
+import json
 import os
 import select
 import signal
@@ -16,7 +18,16 @@ import sys
 from typing import Any
 
 from evaluators.judge.channel import Channel, Closed
-from evaluators.judge.isolation import adopt_orphans, confine, descendants, die_with_parent
+from evaluators.judge.isolation import (
+    PIDS,
+    adopt_orphans,
+    confine,
+    die_with_parent,
+    drop_capabilities,
+    own_proc,
+    separate,
+)
+from evaluators.judge.procfs import descendants
 
 
 def main(fd: int, preload: list[str]) -> None:
@@ -26,6 +37,9 @@ def main(fd: int, preload: list[str]) -> None:
     for name in preload:
         importlib.import_module(name)
     worker = importlib.import_module("evaluators.judge.worker")
+    # Workers collect garbage before each run; what was imported here is none, and walking it would copy every page of it in each of them.
+    gc.collect()
+    gc.freeze()
     channel = Channel(socket.socket(fileno=fd))
     wake_r, wake_w = os.pipe()
     for end in (wake_r, wake_w):
@@ -58,11 +72,21 @@ def main(fd: int, preload: list[str]) -> None:
 
 
 def _fork(channel: Channel, worker: Any, message: dict[str, Any], live: set[int], wake: tuple[int, int]) -> None:
+    """Start a worker. Where namespaces are asked for, a process in between makes them and ends: only its child can be the first of a
+    PID namespace. The worker waits until it has this process as its parent."""
     sock, output = channel.take_fds()
+    news, tell = os.pipe()
+    wait, ready = os.pipe()
     pid = os.fork()
     if pid:
-        os.close(sock)
-        os.close(output)
+        for fd in (sock, output, tell, wait):
+            os.close(fd)
+        found = json.loads(_read_all(news) or b"{}")
+        if "pid" in found:
+            os.waitpid(pid, 0)
+            pid = found["pid"]
+        os.write(ready, b".")
+        os.close(ready)
         live.add(pid)
         channel.send({"op": "started", "pid": pid})
         return
@@ -70,22 +94,49 @@ def _fork(channel: Channel, worker: Any, message: dict[str, Any], live: set[int]
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for end in wake:
-            os.close(end)
+        for fd in (*wake, news, ready):
+            os.close(fd)
         channel.sock.close()
-        os.setsid()
-        null = os.open(os.devnull, os.O_RDONLY)
-        for source, place in ((null, 0), (output, 1), (output, 2)):
-            os.dup2(source, place)
-        os.close(null)
-        os.close(output)
-        os.chdir(message["folder"])
-        os.environ.update(message["environment"])
-        applied = confine(message["limits"])
-        worker.serve(Channel(socket.socket(fileno=sock)), applied)
-        status = 0
+        spaces = separate() if message["limits"].get("namespaces") else []
+        if PIDS in spaces:
+            child = os.fork()
+            if child:
+                os.write(tell, json.dumps({"pid": child}).encode())
+                os._exit(0)
+        os.close(tell)
+        os.read(wait, 1)
+        os.close(wait)
+        status = _become_worker(worker, message, sock, output, spaces)
     finally:
         os._exit(status)
+
+
+def _become_worker(worker: Any, message: dict[str, Any], sock: int, output: int, spaces: list[str]) -> int:
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, place in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(source, place)
+    os.close(null)
+    os.close(output)
+    if PIDS in spaces:
+        own_proc()
+    os.chdir(message["folder"])
+    os.environ.update(message["environment"])
+    applied = confine(message["limits"])
+    drop_capabilities()
+    if spaces:
+        applied.append(f"{', '.join(spaces)} namespaces")
+    worker.serve(Channel(socket.socket(fileno=sock)), ", ".join(applied))
+    return 0
+
+
+def _read_all(fd: int) -> bytes:
+    """What arrives on a pipe until all its writers are gone."""
+    found = b""
+    while part := os.read(fd, 4096):
+        found += part
+    os.close(fd)
+    return found
 
 
 def _reap(channel: Channel, live: set[int]) -> None:

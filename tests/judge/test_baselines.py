@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from evaluators.judge import reference as module
+from evaluators.judge.contest import Contest
 from evaluators.judge.reference import Baselines, Reference
-from evaluators.judge.session import Session
 from evaluators.judge.settings import JudgeSettings
 
 
@@ -23,7 +23,10 @@ class Steps:
         self.calls, self.overhead_ms = 1, 0.0
         self.events_ms: list[float] = []
 
-    def calibrate(self, target_ms: float, flushed: bool) -> float:
+    def calibrate(self, target_ms: float, flushes: object = None) -> float:
+        return self.measure()
+
+    def turn(self) -> float:
         return self.measure()
 
     def measure(self) -> float:
@@ -33,23 +36,30 @@ class Steps:
     def pause(self) -> None: ...
 
 
-def session(sides: dict[str, Steps], ours: Steps, chosen: Baselines) -> Session:
-    """A session whose processes are made up."""
-    found = object.__new__(Session)
-    found.device, found.settings, found.sets = "cpu", JudgeSettings(), 3
-    found.reference = SimpleNamespace(  # type: ignore[assignment]
-        choose=lambda *_: chosen, side=lambda name, sets: sides[name], flush_bytes=0, pause=lambda: None
-    )
-    found._side = lambda: ours  # type: ignore[method-assign, assignment, return-value]
-    found._check_timed = lambda inputs_too=False: None  # type: ignore[method-assign]
-    return found
+class Made(Contest):
+    """A contest whose processes are made up."""
+
+    def __init__(self, sides: dict[str, Steps], ours: Steps, chosen: Baselines) -> None:
+        self.session = SimpleNamespace(settings=JudgeSettings(watched=0), device="cpu", inputs_may_change=False)  # type: ignore[assignment]
+        self.reference = SimpleNamespace(  # type: ignore[assignment]
+            choose=lambda *_: chosen, side=lambda name, *_: sides[name], flush_bytes=0, intact=lambda: True
+        )
+        self.worker = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
+        self.batch_ms, self.sets, self.handing, self.behind = 30.0, 3, "describe", []
+        self.wrong = ""
+        self.ours = ours  # type: ignore[assignment]
+
+    def _undisturbed(self, side: Any) -> float:
+        return float(side.turn())
+
+    def _check(self, inputs_too: bool = False) -> None: ...
 
 
 def test_every_time_of_a_whole_verdict_is_of_the_same_turns() -> None:
     """Compile was the stronger one when chosen; in the turns beside the kernel eager is, and is what counts."""
     sides = {"eager": Steps(9.0, 4.0), "compile": Steps(5.0, 12.0)}
     chosen = Baselines({"eager": 9.0, "compile": 5.0}, "compile")
-    found, notes = session(sides, Steps(2.0), chosen).timing(whole=True)
+    found, notes = Made(sides, Steps(2.0), chosen).run(whole=True)
     assert found.baselines == {"eager": 4.0, "compile": 12.0}
     assert (found.baseline, found.ratio) == ("eager", 2.0)
     assert set(found.samples) == {(4.0, 2.0)}
@@ -57,22 +67,30 @@ def test_every_time_of_a_whole_verdict_is_of_the_same_turns() -> None:
     assert "over eager" in notes[0]
 
 
+def test_a_baseline_counts_no_slower_than_it_is_without_the_candidate() -> None:
+    """However a candidate slowed the baseline down beside it, the ratio is that of the baseline alone."""
+    hindered = Steps(60.0, *[60.0] * 11, 5.0)
+    found, notes = Made({"eager": hindered}, Steps(4.0), Baselines({"eager": 5.0}, "eager")).run(whole=False)
+    assert (found.ratio, found.low, found.high) == (1.25, 1.25, 1.25)
+    assert any("12.0 times as long beside the candidate as alone" in n for n in notes)
+
+
 def test_while_searching_only_the_stronger_baseline_is_timed_and_named() -> None:
     sides = {"eager": Steps(9.0), "compile": Steps(5.0)}
-    found, _ = session(sides, Steps(2.5), Baselines({"eager": 9.0, "compile": 5.0}, "compile")).timing()
+    found, _ = Made(sides, Steps(2.5), Baselines({"eager": 9.0, "compile": 5.0}, "compile")).run(whole=False)
     assert found.baselines == {"compile": 5.0}
 
 
 def test_samples_that_scatter_are_added_to_and_said_to_scatter() -> None:
     """Three helpings at most; a quiet machine needs one."""
     restless = Steps(2.0, *(4.0 if i % 3 else 1.0 for i in range(40)))
-    found, notes = session({"eager": Steps(4.0)}, restless, Baselines({"eager": 4.0}, "eager")).timing(whole=True)
+    found, notes = Made({"eager": Steps(4.0)}, restless, Baselines({"eager": 4.0}, "eager")).run(whole=True)
     assert len(found.samples) == 33
     assert any("scatter widely" in n and "cores" in n for n in notes)
-    found, notes = session({"eager": Steps(4.0)}, Steps(2.0), Baselines({"eager": 4.0}, "eager")).timing(whole=True)
+    found, notes = Made({"eager": Steps(4.0)}, Steps(2.0), Baselines({"eager": 4.0}, "eager")).run(whole=True)
     assert len(found.samples) == 11
     assert not any("scatter" in n for n in notes)
-    found, _ = session({"eager": Steps(4.0)}, restless, Baselines({"eager": 4.0}, "eager")).timing()
+    found, _ = Made({"eager": Steps(4.0)}, restless, Baselines({"eager": 4.0}, "eager")).run(whole=False)
     assert len(found.samples) == 11
 
 
@@ -85,7 +103,7 @@ class Kept(Reference):
         self.device, self.baselines = "cpu", None
         self.compiled, self.asked = compiled, 0
 
-    def side(self, baseline: str, sets: int) -> Any:
+    def side(self, baseline: str, sets: int, results: str = "later") -> Any:
         return Steps(3.0) if baseline == "eager" else self.compiled
 
     def ask(self, message: dict[str, Any], timeout: float = 0.0) -> tuple[dict[str, Any], list[int]]:

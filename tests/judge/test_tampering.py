@@ -1,0 +1,291 @@
+"""Shortcuts that take the judge's clock, its inputs or its other processes for a target: none of them gains anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from evaluators.candidate import Candidate
+from evaluators.judge import contest, peek, procfs
+from evaluators.judge.judge import Judge
+from evaluators.judge.sampling import Samples
+from evaluators.judge.settings import JudgeSettings
+from evaluators.spec.kernel_spec import InputSpec
+from tests.judge.conftest import CPU, ROW_SUM, make_spec, native, row_sum_spec
+
+SETTINGS = JudgeSettings(
+    seeds=3, pairs=5, watched=10, batch_ms_cpu=60.0, timing_budget_s=3.0, compile_mode="off", run_s=30.0
+)
+NO_GAIN = ("tampering", "mismatch", "crash", "load_error", "wrong_shape")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(row_sum_spec(), CPU, SETTINGS) as found:
+        yield found
+
+
+def cheat(forward: str, top: str = "", source: str = ROW_SUM) -> Candidate:
+    """A model whose ``forward`` is given, beside an honest ``compute(x, y)``; ``self.n`` counts the calls."""
+    lines = "\n".join("        " + line for line in forward.strip().splitlines())
+    body = f"""
+import torch
+
+os, time = torch.os, torch.sys.modules["time"]
+{top}
+
+
+class ModelNew(torch.nn.Module):
+    n = 0
+
+    def compute(self, x, y):
+        _native().kernel(_address(x), _address(y), x.shape[0], x.shape[1])
+        return y
+
+    def forward(self, x):
+        self.n += 1
+        y = torch.empty(x.shape[0])
+{lines}
+"""
+    return native(source, body)
+
+
+HOG = "if (!hogs) { hogs = 1; if (!fork()) { BEFORE for (;;) usleep(1000); } }"
+
+
+@pytest.mark.parametrize("before", ["", "setsid();", "if (fork()) _exit(0); setsid(); if (fork()) _exit(0);"])
+def test_nothing_runs_beside_the_baseline(judge: Judge, before: str) -> None:
+    """A child is not stopped with its worker once it has left the group; whatever it does then, the baseline pays for it."""
+    source = "#include <unistd.h>\nstatic int hogs = 0;\n" + ROW_SUM.replace(
+        "{\n    for", "{\n    " + HOG.replace("BEFORE", before) + "\n    for", 1
+    )
+    found = judge.evaluate(native(source))
+    assert (found.status, found.fitness) == ("tampering", 0.0), found.message
+    assert "beside its worker" in found.message
+    assert judge.evaluate(native(), timed=False).status == "correct"
+
+
+DEFERRED = (
+    """
+if self.n <= 6:
+    return self.compute(x, y)
+if self.n == 7:
+    MODE.__enter__()
+PENDING[y.data_ptr()] = (self, x, y)
+return y
+""",
+    """
+from torch.overrides import TorchFunctionMode
+PENDING = {}
+
+
+class Later(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        for a in args:
+            if isinstance(a, torch.Tensor) and func is not torch.Tensor.data_ptr and a.data_ptr() in PENDING:
+                model, x, y = PENDING.pop(a.data_ptr())
+                model.compute(x, y)
+        return func(*args, **(kwargs or {}))
+
+
+MODE = Later()
+""",
+)
+PEEK = """
+def asked():
+    frame, back = torch.sys._getframe(1), "f_" + "back"
+    while frame is not None:
+        seen = getattr(frame, "f_lo" + "cals")
+        if "done" in seen and "calls" in seen:
+            return seen
+        frame = getattr(frame, back)
+    return {"done": 1, "calls": 1, "sets": 1}
+"""
+LAST_ONLY = (
+    """
+seen = asked()
+if seen["done"] >= seen["calls"] - seen["sets"]:
+    return self.compute(x, y)
+return y
+""",
+    PEEK,
+)
+FEWER = """
+def patch(keep_books):
+    batcher = torch.sys.modules["evaluators.judge.batch"].Batcher
+    run = batcher.run
+
+    def fewer(self, call, arguments, calls, offset):
+        found = run(self, call, arguments, max(calls // 8, min(calls, len(arguments))), offset)
+        if keep_books:
+            self.page.words[0] = calls
+        return found
+
+    batcher.run = fewer
+"""
+LIES = {
+    "work put off until its result is touched": DEFERRED,
+    "only the last call for each set works": LAST_ONLY,
+    "fewer calls than asked for": ("return self.compute(x, y)", FEWER + "\npatch(False)\n"),
+    "fewer calls, and the count set right": ("return self.compute(x, y)", FEWER + "\npatch(True)\n"),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("readable", [True, False])
+def test_calls_that_are_claimed_are_made(
+    judge: Judge, name: str, readable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the judge may not read a worker's memory, and results are copied while its clock runs."""
+    if not readable:
+        if name.endswith("set right"):
+            pytest.skip("seen only by stopping a worker")
+        monkeypatch.setattr(peek, "readable", lambda *_: False)
+    forward, top = LIES[name]
+    found = judge.evaluate(cheat(forward, top))
+    assert (found.status in NO_GAIN, found.fitness) == (True, 0.0), found.message
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_honest_kernels_pass_however_they_are_looked_at(
+    judge: Judge, readable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not readable:
+        monkeypatch.setattr(peek, "readable", lambda *_: False)
+    found = judge.evaluate(native())
+    assert found.status == "correct", found.message
+    assert found.fitness > 0
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["y.repeat(3).view(3, -1)[1]", "torch.stack([y, y], 1)[:, 0]", "y.view(8, 8).t().contiguous().t().reshape(-1)"],
+)
+def test_results_with_gaps_are_read_as_they_lie(judge: Judge, result: str) -> None:
+    found = judge.evaluate(cheat(f"self.compute(x, y)\nreturn {result}"))
+    assert found.status == "correct", found.message
+
+
+@pytest.mark.parametrize(
+    ("returned", "status"),
+    [("m[:, None].expand(64, 300)", "wrong_shape"), ("m[:, None].expand(64, 300).contiguous()", "correct")],
+)
+def test_elements_that_share_memory_are_not_written(returned: str, status: str) -> None:
+    """An expanded view leaves out most of the writing that the reference's result costs."""
+    spec = make_spec("x.sum(-1, keepdim=True).expand(64, 300).contiguous()", InputSpec("x", (64, 300)))
+    with Judge(spec, CPU, replace(SETTINGS, watched=2)) as judge:
+        found = judge.evaluate(cheat(f"m = self.compute(x, y)\nreturn {returned}"), timed=False)
+    assert found.status == status, found.message
+
+
+def test_a_stopped_worker_that_uses_processor_time_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not assumed but measured: here the worker goes on although it was stopped."""
+    monkeypatch.setattr("evaluators.judge.workers.Worker.pause", lambda self: None)
+    busy = ROW_SUM.replace(
+        "{\n    for", "{\n    static std::thread t([] { for (volatile long i = 0;; ++i); });\n    for", 1
+    )
+    found = judge.evaluate(native("#include <thread>\n" + busy))
+    assert (found.status, found.fitness) == ("tampering", 0.0), found.message
+
+
+def test_processes_outside_cannot_be_named(judge: Judge) -> None:
+    """Where the kernel gives a worker a PID namespace, it can neither find nor signal the judge's processes."""
+    found = judge.evaluate(
+        cheat(
+            "assert [p for p in os.listdir('/proc') if p.isdigit()] == ['1'], os.listdir('/proc')\nreturn self.compute(x, y)"
+        ),
+        timed=False,
+    )
+    if "PID" not in found.isolation:
+        pytest.skip("the kernel gives no PID namespace here")
+    assert found.status == "correct", found.message
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+@pytest.mark.parametrize("number", [9, 19])
+def test_the_zygote_can_be_attacked_but_not_the_next_candidate(namespaces: bool, number: int) -> None:
+    with Judge(row_sum_spec(), CPU, replace(SETTINGS, namespaces=namespaces)) as judge:
+        attack = cheat(f"if os.getppid() > 1:\n    os.kill(os.getppid(), {number})\nreturn self.compute(x, y)")
+        found = judge.evaluate(attack, timed=False)
+        assert found.status in ("correct", *NO_GAIN), found.message
+        after = judge.evaluate(native(), timed=False)
+        assert after.status == "correct", after.message
+
+
+def test_a_reference_put_on_another_processor_is_noticed() -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one processor")
+    with Judge(row_sum_spec(), CPU, replace(SETTINGS, watched=0)) as judge:
+        judge.evaluate(native(), timed=False)
+        assert judge.reference is not None
+        assert judge.reference.intact()
+        before = os.sched_getaffinity(judge.reference.server.pid)
+        for tid in procfs.tasks(judge.reference.server.pid):
+            os.sched_setaffinity(tid, {min(before)})
+        assert not judge.reference.intact()
+        assert os.sched_getaffinity(judge.reference.server.pid) == before
+
+
+HIDDEN = {
+    "after the calls that are recorded": ("return self.compute(x, y) if self.n <= 6 else x.sum(-1)", ""),
+    "with the recorder switched off": (
+        "with _disable_current_modes():\n    return x.sum(-1)",
+        "from torch.utils._python_dispatch import _disable_current_modes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_librarys_work_is_seen_by_whose_code_runs(name: str) -> None:
+    spec = make_spec("x.sum(-1)", InputSpec("x", (256, 4096)))
+    with Judge(spec, CPU, replace(SETTINGS, batch_ms_cpu=100.0, threads=1)) as judge:
+        found = judge.evaluate(cheat(*HIDDEN[name]))
+        if "samples" in found.resources and sum(found.resources["samples"].values()) < 20:
+            pytest.skip("the kernel does not tell where threads are")
+    assert found.fitness == 0.0, (found.message, found.resources)
+
+
+def test_samples_decide_only_where_they_are_plain() -> None:
+    samples = Samples("/x/kernel.so")
+    samples.own, samples.library, samples.other = 1, 15, 2
+    assert samples.by_library == 0.0  # too few
+    samples.own, samples.library, samples.other = 2, 30, 8
+    assert samples.by_library == 0.75
+    samples.own = 10
+    assert samples.by_library == 0.0  # a kernel of one's own at work
+
+
+def test_claims_that_lag_behind_the_clock_are_lies() -> None:
+    made = object.__new__(contest.Contest)
+    made.behind = [True, False, False, False]
+    made._judge_progress()  # a busy machine delays now and then
+    made.behind = [True, False, True, False]
+    with pytest.raises(contest.Failed, match="in no time"):
+        made._judge_progress()
+
+
+def test_memory_of_another_process_is_read_or_refused() -> None:
+    script = (
+        "import ctypes, time; b = ctypes.create_string_buffer(b'hello there'); "
+        "print(ctypes.addressof(b), flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = int(process.stdout.readline())
+        if not peek.readable(process.pid, address, "hello there"):
+            pytest.skip("other processes' memory may not be read here")
+        assert not peek.readable(process.pid, address, "hello thare")
+        with pytest.raises(OSError, match="address"):
+            procfs.read_memory(process.pid, 8, bytearray(8))
+        assert procfs.descendants(os.getpid()) >= {process.pid}
+        assert procfs.alive(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+    assert not procfs.alive(process.pid)
