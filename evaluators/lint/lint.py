@@ -120,12 +120,28 @@ def _run(spec: KernelSpec, target: Target | None, settings: LintSettings, folder
                 "namespaces": True,
             }
         )
-        return _listen(channel, process, settings, heard)
+        ended = _listen(channel, settings, heard)
+    except Closed:
+        _wait_for_end(process.pid)
+        ended = None
     finally:
         channel.close()
+        # Before it is reaped: until then its number, and that of its group, is no one else's.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        code = process.wait()
+    if ended is not None:
+        return ended
+    return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
+
+
+def _wait_for_end(pid: int) -> None:
+    """Give a process that closed its channel a moment to end by itself, without reaping it."""
+    until = time.monotonic() + 2.0
+    while time.monotonic() < until:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+            return
+        time.sleep(0.02)
 
 
 def _spawned(theirs: Channel, folder: str, threads: int) -> _Process:
@@ -177,22 +193,22 @@ def _forked(theirs: Channel, folder: str, threads: int) -> _Process:
         os._exit(0)
 
 
-def _listen(channel: Channel, process: _Process, settings: LintSettings, heard: _Heard) -> str:
-
+def _listen(channel: Channel, settings: LintSettings, heard: _Heard) -> str:
+    """Take messages until the child is done: empty, or why it stopped before. Raises Closed where it just ends."""
     deadline = time.monotonic() + 1.5 * settings.seconds + GRACE_S
     while True:
         try:
             message = channel.receive(max(deadline - time.monotonic(), 0.01))
         except TimeoutError:
             return f"not within {settings.seconds:g} s"
-        except Closed:
-            code = process.wait()
-            return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
         if "done" in message:
             return ""
         if "failed" in message:
             return str(message["failed"])
-        heard.take(message)
+        try:
+            heard.take(message)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return "its process sent something that is no finding"
 
 
 def _unused(finding: Finding) -> Finding:

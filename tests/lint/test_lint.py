@@ -41,10 +41,11 @@ def test_an_unused_argument_is_a_warning_in_the_report() -> None:
         ("import os\nos._exit(3)", "code 3"),
         ("if not x.is_meta:\n    y = [torch.ones(1 << 27) for _ in range(64)]\nreturn x", "allocate"),
         ("import time\ntime.sleep(600)", "not within"),
+        ("import os\nos.closerange(3, 99)\nreturn x", "ended"),
     ],
 )
 def test_a_reference_that_misbehaves_costs_a_finding(body: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash, an exit, a memory bomb and a hang end the child alone, and say at which stage."""
+    """A crash, an exit, a memory bomb, a hang and closed descriptors end the child alone, and say at which stage."""
     monkeypatch.setattr("evaluators.lint.lint.GRACE_S", 8.0)
     (finding,) = short(planted(body), seconds=1.0 if "sleep" in body else 20.0).findings
     assert (finding.kind, finding.severity) == ("reference_fails", "error")
