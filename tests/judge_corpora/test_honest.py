@@ -11,7 +11,7 @@ from tests.judge_corpora.entry import EntryError, read
 from tests.judge_corpora.honest import accepted, entries, judge_entry
 from tests.judge_corpora.record import SETTINGS, Record
 
-SAMPLE = "gemm_splitk_bias_relu scatter_add_atomic nan_and_inf strided_inputs triton_layernorm_bf16".split()
+SAMPLE = "gemm_splitk_bias_relu scatter_add_atomic nan_and_inf triton_layernorm_bf16".split()
 
 
 @pytest.mark.parametrize("name", SAMPLE)

@@ -78,7 +78,7 @@ def test_there_are_enough_kernels_and_every_argument_is_about_a_mutant_that_exis
         assert len(listed.argument) > 40, f"{name} {digest}: write why no input tells it from the original"
 
 
-@pytest.mark.parametrize(("name", "count"), [("cumsum_blocks", 6), ("max_with_indices", 6), ("triton_colsum_fp16", 4)])
+@pytest.mark.parametrize(("name", "count"), [("cumsum_blocks", 8), ("triton_colsum_fp16", 4)])
 def test_mutants_are_killed(name: str, count: int) -> None:
     entry = next(e for e in originals() if e.name == name)
     found = judge_mutants(entry, count, replace(SETTINGS, run_s=10.0))

@@ -70,7 +70,10 @@ class Finder:
         changes = [change for rule in rules for i in range(1, len(self.t) - 1) for change in rule(i)]
         for kind, start, end, new in (*changes, *self._loop_changes(), *self._lines(), *self._patterns()):
             after = self.text[:start] + new + self.text[end:]
-            if start >= self.first and after not in seen:
+            line = self.text[self.text.rfind("\n", 0, start) + 1 : start]
+            if (
+                start >= self.first and after not in seen and "constexpr" not in line
+            ):  # those set widths, which are free
                 seen.add(after)
                 yield made(kind, "cpp", self.text, after)
 

@@ -98,7 +98,7 @@ def _expressions(function: ast.FunctionDef) -> Iterator[Place]:
         elif isinstance(node, ast.BinOp):
             yield from _binary(node)
         elif isinstance(node, ast.Call):
-            yield from _call(node)
+            yield from _call(node, function.args.args[0].arg)
         elif (
             isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
         ):
@@ -129,7 +129,7 @@ def _binary(node: ast.BinOp) -> Iterator[Place]:
         yield "narrow index", node, ast.Call(ast.Attribute(node, "to", ast.Load()), [narrow], [])
 
 
-def _call(node: ast.Call) -> Iterator[Place]:
+def _call(node: ast.Call, operand: str) -> Iterator[Place]:
     name = _name(node.func)
     if isinstance(node.func, ast.Attribute) and name in _CALL:
         yield "max for sum, or the like", node, _with(node, func=_with(node.func, attr=_CALL[name]))
@@ -155,7 +155,12 @@ def _call(node: ast.Call) -> Iterator[Place]:
     if name == "zeros" and _name(getattr(node.func, "value", node)) == "torch":
         yield "uninitialised accumulator", node, _with(node, func=_with(node.func, attr="empty"))
     inner = node.func.value if name == "to" and isinstance(node.func, ast.Attribute) else None
-    if isinstance(inner, ast.Call) and _name(inner.func) == "load" and "float32" in ast.unparse(node):
+    loaded = (
+        {_name(n) for n in ast.walk(inner)} if isinstance(inner, ast.Call) and _name(inner.func) == "load" else set()
+    )
+    if (
+        operand in loaded and "float32" in ast.unparse(node) and inner is not None
+    ):  # weights are promoted where they meet it
         yield "cast left out", node, inner
     if name in ("stride", "size") and node.args:
         yield "wrong axis", node, _with(node, args=[ast.Constant(1)])
