@@ -122,7 +122,10 @@ class Judge:
                 if self.target.languages and candidate.language not in self.target.languages:
                     known = ", ".join(self.target.languages)
                     raise SourceRejected(f"{self.target.name} runs candidates in {known}, not in {candidate.language}")
-                review = language.check(candidate.source)
+                try:
+                    review = language.check(candidate.source)
+                except (RecursionError, MemoryError):
+                    raise SourceRejected("the source is nested too deeply to be reviewed: split it up") from None
             with phase(phases, "compile"):
                 build = language.build(candidate.source, self.target)
         except (SourceRejected, UnknownLanguage) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import PurePath
 
@@ -20,6 +21,7 @@ _LIBRARIES = (
 _WAITING = ("libgomp", "libiomp", "libomp")
 """Threads that wait for others spin in these; they tell nothing of who works."""
 _ENOUGH = 20
+_FEWEST = 6
 _MOSTLY = 0.5
 _AGAINST_OWN = 4
 
@@ -30,6 +32,8 @@ class Samples:
     def __init__(self, native: str | None) -> None:
         self.native = os.path.realpath(native) if native else ""
         self.own = self.library = self.other = 0
+        self.told = False
+        """Whether the kernel tells where threads are."""
         self.code: procfs.Code | None = None
 
     def map(self, pid: int) -> None:
@@ -41,6 +45,7 @@ class Samples:
         if self.code is None:
             return
         for address in procfs.counters(pid):
+            self.told = True
             path = self.code.file(address)
             if self.native and path == self.native:
                 self.own += 1
@@ -50,11 +55,23 @@ class Samples:
                 self.other += 1
 
     @property
+    def enough(self) -> bool:
+        """Whether more samples would hardly tell more, or there are none to be had."""
+        return self.own + self.library + self.other >= _ENOUGH or not self.told
+
+    @property
     def by_library(self) -> float:
-        """Share of the samples that lie in compute libraries, where these plainly do the work; else 0."""
+        """Share of the samples that lie in compute libraries, where these plainly do the work; else 0.
+
+        Plainly: the share's lower 95% limit (Wilson 1927) is above one half, and the candidate's own code has less than a quarter of it.
+        """
         total = self.own + self.library + self.other
-        plainly = total >= _ENOUGH and self.library > _MOSTLY * total and self.library > _AGAINST_OWN * self.own
-        return self.library / total if plainly else 0.0
+        if total < _FEWEST or self.library <= _AGAINST_OWN * self.own:
+            return 0.0
+        share, z2 = self.library / total, 1.96**2
+        spread = math.sqrt(z2 * (share * (1 - share) / total + z2 / (4 * total * total)))
+        low = (share + z2 / (2 * total) - spread) / (1 + z2 / total)
+        return share if low > _MOSTLY else 0.0
 
     def counts(self) -> dict[str, int]:
         """The counts by name."""

@@ -89,6 +89,14 @@ def test_unreadable_sources_are_rejected(judge: Judge, name: str) -> None:
     json.dumps(found.to_dict()).encode()
 
 
+@pytest.mark.parametrize("terms", [200, 480, 700, 900, 980])
+def test_sources_that_parse_but_are_too_deep_to_walk_are_rejected(judge: Judge, terms: int) -> None:
+    """Somewhere between a parser's limit and that of the functions that walk what was parsed."""
+    source = "x = " + "+".join(["1"] * terms) + "\n" + native().source
+    found = judge.evaluate(Candidate("x", "cpp", source, "manual"), timed=False)
+    assert found.status in ("source_rejected", "correct", "load_error"), found.message
+
+
 @pytest.mark.parametrize("depth", [40, 300, 2000])
 def test_deeply_nested_results_are_refused(judge: Judge, depth: int) -> None:
     body = MODEL.replace("        return y", f"        for _ in range({depth}):\n            y = [y]\n        return y")

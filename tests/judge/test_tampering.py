@@ -245,24 +245,27 @@ def test_a_librarys_work_is_seen_by_whose_code_runs(name: str) -> None:
     spec = make_spec("x.sum(-1)", InputSpec("x", (256, 4096)))
     with Judge(spec, CPU, replace(SETTINGS, batch_ms_cpu=100.0, threads=1)) as judge:
         found = judge.evaluate(cheat(*HIDDEN[name]))
-        if "samples" in found.resources and sum(found.resources["samples"].values()) < 20:
+        if "samples" in found.resources and sum(found.resources["samples"].values()) < 10:
             pytest.skip("the kernel does not tell where threads are")
     assert found.fitness == 0.0, (found.message, found.resources)
 
 
 def test_samples_decide_only_where_they_are_plain() -> None:
     samples = Samples("/x/kernel.so")
-    samples.own, samples.library, samples.other = 1, 15, 2
-    assert samples.by_library == 0.0  # too few
-    samples.own, samples.library, samples.other = 2, 30, 8
-    assert samples.by_library == 0.75
-    samples.own = 10
-    assert samples.by_library == 0.0  # a kernel of one's own at work
+    for own, library, other, share in (
+        (0, 4, 0, 0.0),
+        (0, 3, 4, 0.0),
+        (0, 10, 2, 10 / 12),
+        (2, 30, 8, 0.75),
+        (10, 30, 0, 0.0),
+    ):
+        samples.own, samples.library, samples.other = own, library, other
+        assert samples.by_library == share
 
 
 def test_claims_that_lag_behind_the_clock_are_lies() -> None:
     made = object.__new__(contest.Contest)
-    made.behind = [True, False, False, False]
+    made.behind = [True, False, False, True, False]
     made._judge_progress()  # a busy machine delays now and then
     made.behind = [True, False, True, False]
     with pytest.raises(contest.Failed, match="in no time"):
