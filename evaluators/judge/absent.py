@@ -55,9 +55,8 @@ class Absent:
         key = repr(dims)
         if key not in self.references:
             chosen = dict(dims) if dims else None
-            self.references[key] = Reference(
-                self.spec, self.target, self.settings, "cpu", self.threads, ipc=False, dims=chosen
-            )
+            reference = Reference(self.spec, self.target, self.settings, "cpu", self.threads)
+            self.references[key] = reference.open(ipc=False, dims=chosen)
         return self.references[key]
 
     def describe(self) -> dict[str, Any]:

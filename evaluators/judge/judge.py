@@ -21,6 +21,7 @@ from evaluators.ir.kernel import Program
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.contest import Contest
 from evaluators.judge.diagnose import diagnose
+from evaluators.judge.fallback import allowed
 from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
 from evaluators.judge.replies import clean
@@ -165,8 +166,6 @@ class Judge:
     def _judge(
         self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float], whole: bool
     ) -> Evaluation:
-        from evaluators.judge.fallback import allowed
-
         base = replace(base, isolation=session.isolation)
         try:
             with phase(phases, "load"):
@@ -174,7 +173,8 @@ class Judge:
                 base = replace(base, isolation=session.isolation)
             with phase(phases, "correctness"):
                 accuracy = session.correctness(_POISONS)
-            may = allowed(self._traced())
+            with phase(phases, "reference"):
+                may = allowed(self._traced())
             outside = [n for n in session.operators if n not in may]
             resources = session.resources({**base.resources, "library_operators": session.operators})
             base = replace(base, accuracy=accuracy, resources=resources)
@@ -244,22 +244,34 @@ class Judge:
         servers = (self.zygote, self.reference.server if self.reference else None)
         if any(s is not None and not s.alive for s in servers):
             self.close()
-        if self.zygote is None:
-            with phase(phases, "start"):
-                self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
-                preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
-                self.zygote = Server(
-                    "evaluators.judge.zygote", preload, environment(self.folder.name, self.threads), self.folder.name
-                )
-                if self.device == "cuda":
-                    self._seed_triton()
-        if self.reference is None:
+        with phase(phases, "start"):
+            # Reference and zygote import PyTorch side by side.
+            starting = (
+                None if self.reference else Reference(self.spec, self.target, self.settings, self.device, self.threads)
+            )
+            if self.zygote is None:
+                try:
+                    self._start_zygote()
+                except BaseException:
+                    if starting is not None:
+                        starting.close()
+                    raise
+        if starting is not None:
             with phase(phases, "reference"):
                 ipc = self.device == "cuda" and usable_ipc(str(home() / "cache"))
-                self.reference = Reference(self.spec, self.target, self.settings, self.device, self.threads, ipc)
+                self.reference = starting.open(ipc)
                 self.environment = {
                     **self.reference.environment, "threads": str(self.threads), "transport": "device IPC" if ipc else "host memory",
                 }  # fmt: skip
+
+    def _start_zygote(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
+        preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
+        env = environment(self.folder.name, self.threads)
+        self.zygote = Server("evaluators.judge.zygote", preload, env, self.folder.name)
+        self.zygote.ready()
+        if self.device == "cuda":
+            self._seed_triton()
 
     def _seed_triton(self) -> None:
         """Have Triton's driver module (compiled with the host's C compiler, a second or more) built once, for workers to start from."""

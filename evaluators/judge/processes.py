@@ -65,7 +65,10 @@ def environment(folder: str, threads: int, extra: dict[str, str] | None = None) 
 
 
 class Server:
-    """A long-lived child interpreter (the oracle, or a zygote) on the other end of a channel."""
+    """A long-lived child interpreter (the oracle, or a zygote) on the other end of a channel.
+
+    Construction only starts it: what it imports takes seconds, in which others can start too. Every request waits for it first.
+    """
 
     def __init__(self, module: str, arguments: Sequence[str], env: dict[str, str], folder: str) -> None:
         self.channel, theirs = pair()
@@ -79,7 +82,13 @@ class Server:
         self.module = module
         self.pid = self.process.pid
         self.exits: dict[int, int] = {}
-        self.wait_for("ready", _START_S)
+        self._started = False
+
+    def ready(self) -> None:
+        """Wait until it has imported what it needs. Raises :class:`JudgeError` where it dies at that."""
+        if not self._started:
+            self.wait_for("ready", _START_S)
+            self._started = True
 
     def wait_for(self, op: str, timeout: float) -> dict[str, Any]:
         """The next message of kind ``op``; worker exits that arrive meanwhile are noted."""
@@ -102,6 +111,7 @@ class Server:
 
     def ask(self, message: dict[str, Any], timeout: float) -> tuple[dict[str, Any], list[int]]:
         """Send a request to the oracle and wait for its reply. Raises :class:`JudgeError` and, for out of memory, :class:`Failed`."""
+        self.ready()
         try:
             self.channel.send(message)
             reply = self.channel.receive(timeout)

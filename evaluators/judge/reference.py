@@ -41,12 +41,9 @@ class Baselines:
 
 
 class Reference:
-    """The oracle's process for one spec. Started on construction; :meth:`close` ends it."""
+    """The oracle's process for one spec. Construction starts it, :meth:`open` gives it the spec, :meth:`close` ends it."""
 
-    def __init__(
-        self, spec: KernelSpec, target: Target, settings: JudgeSettings, device: str, threads: int, ipc: bool,
-        dims: dict[str, int] | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, spec: KernelSpec, target: Target, settings: JudgeSettings, device: str, threads: int) -> None:
         self.spec, self.target, self.settings, self.device, self.threads = spec, target, settings, device, threads
         self.folder = tempfile.TemporaryDirectory(prefix="reference-")
         cache = home() / "cache"
@@ -59,25 +56,33 @@ class Reference:
         self.server = Server(
             "evaluators.judge.oracle", [], environment(self.folder.name, threads, extra), self.folder.name
         )
-        self.ipc = ipc
         self.flush_bytes = 3 * target.l2_bytes if device == "cuda" else 0
         self.seeds: dict[int, int] = {}
         self.baselines: Baselines | None = None
         self.stopped = False
         self.processors = os.sched_getaffinity(self.server.pid)
+        self.ipc = False
+        self.arguments: Any = None
+        self.keywords: Any = None
+        self.environment: dict[str, str] = {}
+
+    def open(self, ipc: bool, dims: dict[str, int] | None = None) -> Reference:
+        """Hand the spec over; tensors travel by device IPC with ``ipc``. Raises :class:`JudgeError`, after which it is closed."""
         try:
             opened, _ = self.server.ask(
                 {
-                    "op": "open", "spec": spec.to_json(), "device": device, "threads": threads, "seed": secrets.randbits(40),
-                    "flush_bytes": self.flush_bytes, "ipc": ipc, "dims": dims,
+                    "op": "open", "spec": self.spec.to_json(), "device": self.device, "threads": self.threads,
+                    "seed": secrets.randbits(40), "flush_bytes": self.flush_bytes, "ipc": ipc, "dims": dims,
                 },
                 _PREPARE_S,
             )  # fmt: skip
         except JudgeError:
             self.close()
             raise
+        self.ipc = ipc
         self.arguments, self.keywords = opened["arguments"], opened["keywords"]
-        self.environment: dict[str, str] = opened["environment"]
+        self.environment = opened["environment"]
+        return self
 
     def ask(self, message: dict[str, Any], timeout: float = _PREPARE_S) -> tuple[dict[str, Any], list[int]]:
         """A request to the oracle, which is woken for it."""

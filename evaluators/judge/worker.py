@@ -20,7 +20,7 @@ import torch
 
 from evaluators.judge import batch, page, wire
 from evaluators.judge.channel import Channel, Closed
-from evaluators.judge.fallback import Recorder
+from evaluators.judge.recorder import Recorder
 from evaluators.judge.results import deliver
 
 

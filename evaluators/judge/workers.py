@@ -28,6 +28,8 @@ class Worker:
     def __init__(
         self, zygote: Server, limits: dict[str, Any], env: dict[str, str], triton_seed: str | None = None
     ) -> None:
+        zygote.go()  # should a candidate have stopped it
+        zygote.ready()
         self.zygote = zygote
         self.limits = limits
         self.folder = tempfile.mkdtemp(prefix="candidate-")
@@ -51,7 +53,6 @@ class Worker:
                 **env,
             },
         }
-        zygote.go()  # should a candidate have stopped it
         try:
             zygote.channel.send(message, [theirs.fileno(), output_end])
         except Closed:

@@ -1,0 +1,31 @@
+"""Records which PyTorch operators a candidate's call uses, in its worker; :mod:`evaluators.judge.fallback` says which may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from evaluators.judge.fallback import PLUMBING
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc]  # PyTorch's classes are untyped here
+    """Collects the names of the operators (without overload) that are called while it is active."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return (
+            False  # nothing is compiled in here, and asking for it imports the whole compiler: seconds in every worker
+        )
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.add(func.overloadpacket._qualified_op_name)
+        return func(*args, **(kwargs or {}))
+
+    def computing(self) -> list[str]:
+        """What was called beyond plumbing, sorted."""
+        return sorted(n for n in self.seen if n.rpartition("::")[2] not in PLUMBING)
