@@ -28,6 +28,9 @@ _ALONE = 5
 _STOPS = 10
 """Moments at which a watched batch is stopped. Results are looked at only in the first, of which nothing is known to the candidate."""
 _IDLE_NS = 1_000_000
+_SPARE, _ROUND_MS = 1.15, 0.25
+"""Handing results over is free as long as it takes at most this many times what the reference's process needs for as many bytes, and
+these milliseconds for a request and its reply."""
 _BEHIND = 0.4
 _SLACK_NS = 2_000_000
 """A batch's claims are behind where the calls done by a moment are fewer than the processor time used by then accounts for, by this
@@ -40,10 +43,9 @@ class Contest:
     def __init__(self, session: Session, batch_ms: float) -> None:
         self.session, self.worker, self.reference = session, session.worker, session.reference
         self.batch_ms, self.sets, self.page = batch_ms, session.sets, session.page
-        if session.device == "cpu":
-            self.handing = "describe" if session.readable else "copy"
-        else:
-            self.handing = "copy" if self.reference.ipc else "later"
+        self.handing = "describe" if session.readable else "later"
+        self.allowance_ms = 0.0
+        """Milliseconds that handing the results over may take for nothing, once a batch is done; more is the candidate's time."""
         self.draw = random.SystemRandom()
         self.results: dict[str, dict[str, Any]] = {}
         self.cut_short = False
@@ -51,6 +53,14 @@ class Contest:
         self.behind: list[bool] = []
         self.samples = Samples(session.build.native)
         self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets)
+
+    @property
+    def charged(self) -> bool:
+        """Whether the clock also looks at how long the results of a batch take to be handed over, where the judge cannot fetch them.
+
+        Not so where they have to leave the device for it.
+        """
+        return self.handing == "later" and (self.session.device == "cpu" or self.reference.ipc)
 
     def prepare(self, whole: bool) -> None:
         """Choose the stronger baseline, once per judge (``whole``: with every baseline live); the candidate is stopped meanwhile."""
@@ -69,6 +79,8 @@ class Contest:
         flushed = self.session.device == "cuda" and self.reference.flush_bytes > 0
         names = [*chosen.ms] if whole else [chosen.stronger]
         theirs = [self.reference.side(n, self.sets, self.handing) for n in names]
+        if self.charged:
+            self.allowance_ms = _SPARE * self.reference.delivery_ms(self.sets) + _ROUND_MS
         ours = self.ours
         sides = [*theirs, ours]
         turns_ms = [s.calibrate(self.batch_ms, theirs[0] if flushed else None) * s.calls + s.overhead_ms for s in sides]
@@ -169,12 +181,16 @@ class Contest:
             "op": "time", "cases": list(range(self.sets)), "calls": calls, "offset": offset, "empty": empty, "results": self.handing,
         }  # fmt: skip
 
-    def _run(self, calls: int, offset: int, empty: bool) -> None:
+    def _run(self, calls: int, offset: int, empty: bool) -> float:
         self.cut_short = False
         self.page.clear()
-        self.results = self.worker.ask(self._request(calls, offset, empty), self.session.settings.run_s + 10.0)[
-            "results"
-        ]
+        asked = self._request(calls, offset, empty)
+        self.results = self.worker.ask(asked, self.session.settings.run_s + 10.0)["results"]
+        if not self.charged:
+            return 0.0
+        begin = time.perf_counter()
+        self.results = self.worker.ask({"op": "collect"}, 60.0)["results"]
+        return min((time.perf_counter() - begin) * 1e3, self.allowance_ms)
 
     def _events(self) -> float | None:
         found = self.worker.ask({"op": "events"}, 30.0)["events_ms"] if self.session.device == "cuda" else None
@@ -266,7 +282,7 @@ class Contest:
 
     def _check(self, inputs_too: bool = False) -> None:
         """Check the outputs of the batch just done; a wrong one fails the candidate."""
-        if self.handing == "later":
+        if self.handing == "later" and not self.results:
             self.worker.go()
             self.results = self.worker.ask({"op": "collect"}, 60.0)["results"]
             self._pause()

@@ -42,6 +42,7 @@ class Oracle:
         self.cases: dict[int, cases.Case] = {}
         self.shared: dict[int, Shared] = {}
         self.private: dict[int, list[Any]] = {}
+        self.last: dict[int, Any] = {}
         self.shared_parameters: Shared | None = None
         self.batcher: batch.Batcher
         self.ipc = False
@@ -239,12 +240,24 @@ class Oracle:
             raise JudgeError("the compiled baseline was asked for before it was made")
         call = None if message["empty"] else model
         arguments = [self._timing_arguments(c) for c in message["cases"]]
+        self.last.clear()
         last = self.batcher.run(call, arguments, message["calls"], message["offset"])
+        self.last = {message["cases"][number]: result for number, result in last.items()}
         if call is not None and message["results"] != "later":  # the candidate's clock holds the same
-            copy = message["results"] == "copy"
-            for number, result in last.items():
-                deliver(result, {"outputs": self._places(message["cases"][number])}, copy)
+            self._deliver(copy=False)
         return {}, []
+
+    def collect(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Hand the last batch's results over as the candidate does, to places of this process's own; ``drop`` lets all of it go."""
+        self._deliver(copy=True)
+        if message["drop"]:
+            self.last.clear()
+            self.private.clear()
+        return {}, []
+
+    def _deliver(self, copy: bool) -> None:
+        for number, result in self.last.items():
+            deliver(result, {"outputs": self._places(number)}, copy)
 
     def events(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Device-event milliseconds of the last batch."""

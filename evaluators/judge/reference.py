@@ -9,6 +9,7 @@ import re
 import secrets
 import statistics
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ class Reference:
     def side(self, baseline: str, sets: int, results: str = "later") -> Side:
         """The baseline as one side of a paired timing; ``results`` is what the timed processes do with theirs (``Worker.time``)."""
 
-        def run(calls: int, offset: int, empty: bool) -> None:
+        def run(calls: int, offset: int, empty: bool) -> float:
             self.server.ask(
                 {
                     "op": "time",
@@ -121,12 +122,25 @@ class Reference:
                 },
                 300.0,
             )
+            return 0.0
 
         def events() -> float | None:
             found = self.server.ask({"op": "events"}, 30.0)[0]["events_ms"] if self.device == "cuda" else None
             return None if found is None else float(found)
 
         return Side(run, events, self.go, self.pause, sets)
+
+    def delivery_ms(self, sets: int) -> float:
+        """Milliseconds that this process needs to hand over one result of each of ``sets`` sets; the median of three."""
+        self.go()
+        self.side("eager", sets).run(sets, 0, False)
+        taken: list[float] = []
+        for _ in range(4):
+            begin = time.perf_counter()
+            self.server.ask({"op": "collect", "drop": len(taken) == 3}, 120.0)
+            taken.append((time.perf_counter() - begin) * 1e3)
+        self.pause()
+        return statistics.median(taken[1:])  # the first one also takes memory
 
     def choose(self, batch_ms: float, sets: int, whole: bool = False) -> Baselines:
         """Measure eager and torch.compile, and remember which is stronger.

@@ -23,10 +23,11 @@ _SMALLEST_MS = 1e-4
 class Side:
     """One side of a comparison: how to run a batch, how to stop and wake its process, and what was learnt of it.
 
-    ``run(calls, offset, empty)`` returns when the batch is done; ``events()`` then gives its device-event milliseconds or ``None``.
+    ``run(calls, offset, empty)`` returns when the batch is done, and how many of the milliseconds until then are no part of it;
+    ``events()`` then gives its device-event milliseconds or ``None``.
     """
 
-    run: Callable[[int, int, bool], None]
+    run: Callable[[int, int, bool], float]
     events: Callable[[], float | None]
     go: Callable[[], None]
     pause: Callable[[], None]
@@ -42,8 +43,8 @@ class Side:
     def batch(self, empty: bool = False) -> float:
         """Wall-clock milliseconds of one batch."""
         begin = time.perf_counter()
-        self.run(self.calls, self.offset, empty)
-        wall = (time.perf_counter() - begin) * 1e3
+        apart = self.run(self.calls, self.offset, empty)
+        wall = (time.perf_counter() - begin) * 1e3 - apart
         if not empty:
             self.shortest_s = min(self.shortest_s, wall / 1e3) if self.ran == self.calls else wall / 1e3
             self.ran = self.calls

@@ -117,8 +117,7 @@ class Worker:
     def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A batch of calls over rotating cases.
 
-        By ``results``: ``describe`` says where the last results lie, ``copy`` puts them into their blocks, ``later`` keeps them for
-        :meth:`collect`. The first two happen before the answer, while the judge's clock runs.
+        By ``results``: ``describe`` says where the last results lie, ``later`` keeps them for :meth:`collect`.
         """
         order = message["cases"]
         call = None if message.get("empty") else self.model
@@ -128,8 +127,7 @@ class Worker:
         self.last = {order[k]: v for k, v in last.items()}
         if call is None or message["results"] == "later":
             return {}
-        copy = message["results"] == "copy"
-        return {"results": {str(c): deliver(v, self.cases[c], copy) for c, v in self.last.items()}}
+        return {"results": {str(c): deliver(v, self.cases[c], copy=False) for c, v in self.last.items()}}
 
     def events(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Device-event milliseconds of the last batch."""

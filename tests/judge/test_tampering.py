@@ -162,6 +162,30 @@ def test_honest_kernels_pass_however_they_are_looked_at(
     assert found.fitness > 0
 
 
+def test_work_put_off_until_results_are_handed_over_is_on_the_clock(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the judge has results handed over after a batch: what that takes beyond a copy of as many bytes is the candidate's time."""
+    monkeypatch.setattr(peek, "readable", lambda *_: False)
+    debt = """
+OWED = [0]
+worker = torch.sys.modules["evaluators.judge.worker"]
+deliver = worker.deliver
+
+
+def late(result, case, copy=True):
+    time.sleep(0.004 * OWED[0])
+    OWED[0] = 0
+    return deliver(result, case, copy)
+
+
+worker.deliver = late
+"""
+    found = judge.evaluate(cheat("OWED[0] += 1\nreturn self.compute(x, y)", debt))
+    assert found.timing is not None, found.message
+    assert found.timing.candidate_ms > 3.0
+
+
 @pytest.mark.parametrize(
     "result",
     ["y.repeat(3).view(3, -1)[1]", "torch.stack([y, y], 1)[:, 0]", "y.view(8, 8).t().contiguous().t().reshape(-1)"],

@@ -33,12 +33,14 @@ class Recorder:
     def __init__(self, log: list[str], name: str, seconds: float) -> None:
         self.log, self.name, self.seconds = log, name, seconds
         self.calls: list[tuple[int, int]] = []
+        self.apart_ms = 0.0
 
     def side(self) -> timing.Side:
-        def run(calls: int, offset: int, empty: bool) -> None:
+        def run(calls: int, offset: int, empty: bool) -> float:
             self.calls.append((calls, offset))
             self.log.append(f"{self.name} runs")
             time.sleep(self.seconds * calls)
+            return self.apart_ms
 
         return timing.Side(
             run,
@@ -73,6 +75,15 @@ def test_calibration_fixes_a_count_that_rotates_over_all_sets() -> None:
     side.batch()
     side.batch()
     assert {calls for calls, _ in recorder.calls} == {side.calls}
+
+
+def test_what_is_no_part_of_a_batch_does_not_count() -> None:
+    recorder = Recorder([], "A", 0.02)
+    recorder.apart_ms = 15.0
+    side = recorder.side()
+    assert side.batch() >= 5.0
+    recorder.apart_ms = -1000.0
+    assert side.batch() >= 1020.0
 
 
 def test_wall_time_that_events_do_not_explain_is_reported() -> None:
