@@ -1,7 +1,7 @@
 """Lint every problem of a KernelBench checkout, and table what is found.
 
     python benchmarks/lint_kernelbench.py PATH/KernelBench            # writes lint-kernelbench.jsonl, resumes from it
-    python benchmarks/lint_kernelbench.py PATH/KernelBench --retry --seconds 240
+    python benchmarks/lint_kernelbench.py PATH/KernelBench --retry --seconds 240 --memory 12
     python benchmarks/lint_kernelbench.py --table lint-kernelbench.jsonl > table.md
 
 One process forked per problem, one thread, lowest priority. Problems of which one run would take long on one core are checked at smaller
@@ -20,6 +20,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from evaluators.lint.lint import LintSettings
+
 WEAK = ("zeros_pass", "constant_pass", "identity_pass", "other_seed_passes", "input_ignored")
 
 
@@ -29,6 +31,7 @@ def main() -> None:
     parser.add_argument("path", type=Path, help="the folder with level1 … level3, or with --table the results")
     parser.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--seconds", type=float, default=40.0, help="time of one problem")
+    parser.add_argument("--memory", type=float, default=6.0, help="GiB of one problem's process")
     parser.add_argument("--results", type=Path, default=Path("lint-kernelbench.jsonl"))
     parser.add_argument("--retry", action="store_true", help="do again what did not finish, or found no repair")
     parser.add_argument("--table", action="store_true", help="print the table of a results file")
@@ -36,10 +39,11 @@ def main() -> None:
     if options.table:
         print(table(_read(options.path)))
     else:
-        run(options.path, options.levels, options.seconds, options.results, options.retry)
+        settings = LintSettings(options.seconds, int(options.memory * 2**30), forked=True)
+        run(options.path, options.levels, settings, options.results, options.retry)
 
 
-def run(path: Path, levels: list[int], seconds: float, results: Path, retry: bool) -> None:
+def run(path: Path, levels: list[int], settings: LintSettings, results: Path, retry: bool) -> None:
     """Lint what the results do not hold yet; one line per problem is appended as soon as it is known."""
     os.nice(19)
     import torch
@@ -47,7 +51,7 @@ def run(path: Path, levels: list[int], seconds: float, results: Path, retry: boo
     torch.set_num_threads(1)
     from evaluators import targets
     from evaluators.lint import child, sizes  # noqa: F401  # imported here, before the forks
-    from evaluators.lint.lint import LintSettings, lint
+    from evaluators.lint.lint import lint
     from evaluators.spec import KernelSpec, load
 
     # What PyTorch imports at the first run on the meta device is imported before the forks too.
@@ -57,7 +61,6 @@ def run(path: Path, levels: list[int], seconds: float, results: Path, retry: boo
     done = {(r["level"], r["problem"]) for r in rows if not (retry and _open(r))}
     problems = [(level, p) for level in levels for p in sorted((path / f"level{level}").glob("*.py"), key=_number)]
     target = targets.load("nvidia-h200")
-    settings = LintSettings(seconds=seconds, memory_bytes=6 << 30, forked=True)
     begin = time.monotonic()
     for at, (level, problem) in enumerate(problems):
         if (level, problem.stem) in done:

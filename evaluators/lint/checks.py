@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluators.errors import EvaluatorError
@@ -11,12 +11,16 @@ from evaluators.lint import behaviour, dead, dependence, precision, repair, size
 from evaluators.lint.clock import Clock
 from evaluators.lint.finding import HELPED_BY_INPUTS, WEAK, Finding
 from evaluators.lint.recording import record
-from evaluators.lint.subject import Subject, examine
+from evaluators.lint.subject import SEEDS, Subject, examine
 from evaluators.spec.kernel_spec import KernelSpec
 
 Tell = Callable[[dict[str, Any]], None]
 RUN_S = 0.05
 """Seconds of one run, roughly, above which the checks use smaller sizes."""
+
+
+LARGER = 20.0
+"""Times as long may one run take where an error found at small sizes is looked at again."""
 
 
 @dataclass(frozen=True)
@@ -69,22 +73,68 @@ def examine_all(asked: Asked, tell: Tell) -> None:
         say([_fails(error, "")])
         return
     phase("trivial answers")
-    say(trivial.find(subject))
+    larger = _Larger(asked, full, spec, clock)
+    say(larger.confirmed(trivial.find(subject)))
     phase("behaviour")
     recordings = [record(subject, number) for number in range(2)]
     say(behaviour.find(subject, recordings[0]))
     say(precision.computed(subject, recordings[0]))
-    if not any(f.kind in WEAK for f in all_found):
+    if not any(map(_weak, all_found)):
         say(precision.tolerance(subject))
     phase("dependence")
     clock.start(0.3)
-    say(dependence.find(subject, clock))
+    say(larger.confirmed(dependence.find(subject, clock)))
     phase("operators")
     clock.start(0.4)
     say(_settled(dead.find(subject, recordings, clock)))
     phase("repair")
     clock.start(0.9)
     _repair(asked, subject, all_found, clock, tell)
+
+
+class _Larger:
+    """The same spec at sizes nearer its own: what makes a verdict worthless must hold there too. Made where it is first needed."""
+
+    def __init__(self, asked: Asked, full: sizes.Cost, used: KernelSpec, clock: Clock) -> None:
+        self.asked, self.full, self.used, self.clock = asked, full, used, clock
+        self.again: set[tuple[str, str]] | None = None
+
+    def confirmed(self, found: list[Finding]) -> list[Finding]:
+        """Findings, with errors of the weak kinds that larger sizes do not have as information only."""
+        if self.used == self.asked.spec or not any(_weak(f) for f in found):
+            return found
+        if self.again is None:
+            self.again = self._look()
+        if self.again is None:
+            return found
+        return [f if not _weak(f) or (f.kind, f.where) in self.again else _only_small(f) for f in found]
+
+    def _look(self) -> set[tuple[str, str]] | None:
+        """Errors at larger sizes; None where there are no larger ones to be had."""
+        left = self.clock.left()
+        spec, _ = sizes.smaller(self.asked.spec, self.full, LARGER * self.asked.run_s, 0.2 * left)
+        if spec == self.used:
+            return None
+        try:
+            subject = examine(spec, SEEDS[:2])
+        except Exception:
+            return None
+        self.clock.start(0.5)
+        found = trivial.find(subject) + dependence.find(subject, self.clock, thorough=False)
+        return {(f.kind, f.where) for f in found if _weak(f)}
+
+
+def _weak(finding: Finding) -> bool:
+    return finding.kind in WEAK and finding.severity == "error"
+
+
+def _only_small(finding: Finding) -> Finding:
+    return replace(
+        finding,
+        severity="info",
+        message=f"{finding.message}, but at the smaller sizes only",
+        advice="nothing need be done for it",
+    )
 
 
 def _repair(asked: Asked, subject: Subject, found: list[Finding], clock: Clock, tell: Tell) -> None:
