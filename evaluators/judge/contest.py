@@ -52,7 +52,7 @@ class Contest:
         self.wrong = ""
         self.behind: list[bool] = []
         self.samples = Samples(session.build.native)
-        self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets)
+        self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets, floored=True)
 
     @property
     def charged(self) -> bool:
@@ -97,6 +97,9 @@ class Contest:
                 break
         self._judge_progress()
         self.worker.close()
+        if flushed:
+            beyond = [side.overcharged(theirs[0]) for side in sides]
+            rows = [tuple(t + more for t, more in zip(row, beyond, strict=True)) for row in rows]
         if not self.reference.intact():
             raise Failed(
                 "tampering", "the processors or the priority of the reference's process were changed from outside"

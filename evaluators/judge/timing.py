@@ -1,9 +1,9 @@
 """Paired timing: baseline and candidate take turns on the judge's token, and the judge's own clock decides.
 
 A batch is ``calls`` calls and a synchronisation, timed by the wall clock of this process from request to reply while the other side is
-stopped. On a GPU every call is preceded by an L2 flush, so a batch of flushes alone (same count, same process) is timed too and its
-median subtracted. The device events of the worker leave the flushes out by themselves; they are reported, compared with the wall
-clock, and never decide.
+stopped. On a GPU every call is preceded by an L2 flush, so batches of flushes alone (same count) are timed too and the shortest of them
+is subtracted: other work only ever lengthens one, and what is subtracted in error would be counted as speed. The device events of the
+worker leave the flushes out by themselves. They are reported and compared with the wall clock; they can only make a candidate slower.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Side:
     """Seconds of the shortest batch of the present number of calls."""
     ran: int = 0
     events_ms: list[float] = field(default_factory=list)
+    floored: bool = False
+    """Whether a time below what the device events say counts as these: true of the candidate, who gains nothing by events too long."""
 
     def batch(self, empty: bool = False) -> float:
         """Wall-clock milliseconds of one batch."""
@@ -55,9 +57,12 @@ class Side:
         """Milliseconds per call of one batch, without the flushes' share."""
         wall = self.batch()
         events = self.events()
+        found = max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
         if events is not None:
             self.events_ms.append(events / self.calls)
-        return max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
+            if self.floored:
+                found = max(found, events / self.calls)
+        return found
 
     def calibrate(self, target_ms: float, flushes: Side | None = None) -> float:
         """Warm up, fix the number of calls per batch so that it takes about ``target_ms``, and learn what flushes cost where there are
@@ -87,13 +92,19 @@ class Side:
         return min(self.batch(), self.batch())
 
     def flushing(self, calls: int) -> float:
-        """Median milliseconds of a batch of ``calls`` flushes alone."""
+        """Milliseconds of the shortest of five batches of ``calls`` flushes alone."""
         kept, self.calls = self.calls, calls
         self.go()
-        found = statistics.median(self.batch(empty=True) for _ in range(5))
+        found = min(self.batch(empty=True) for _ in range(5))
         self.pause()
         self.calls = kept
         return found
+
+    def overcharged(self, flushes: Side) -> float:
+        """Milliseconds per call that were subtracted for flushes beyond what a second look at them says; from now on no longer."""
+        least = min(self.overhead_ms, flushes.flushing(self.calls))
+        beyond, self.overhead_ms = (self.overhead_ms - least) / self.calls, least
+        return beyond
 
     def turn(self) -> float:
         """Milliseconds per call of one batch, for which the process is woken."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,12 +37,18 @@ class Recorder:
         self.log, self.name, self.seconds = log, name, seconds
         self.calls: list[tuple[int, int]] = []
         self.apart_ms = 0.0
+        self.empty_ms: Callable[[], float] = lambda: 0.0
+        self.clock: list[float] = []
 
     def side(self) -> timing.Side:
         def run(calls: int, offset: int, empty: bool) -> float:
             self.calls.append((calls, offset))
             self.log.append(f"{self.name} runs")
-            time.sleep(self.seconds * calls)
+            pause = self.empty_ms() / 1e3 if empty else self.seconds * calls
+            if self.clock:
+                self.clock[0] += pause
+            else:
+                time.sleep(pause)
             return self.apart_ms
 
         return timing.Side(
@@ -77,13 +86,40 @@ def test_calibration_fixes_a_count_that_rotates_over_all_sets() -> None:
     assert {calls for calls, _ in recorder.calls} == {side.calls}
 
 
-def test_what_is_no_part_of_a_batch_does_not_count() -> None:
-    recorder = Recorder([], "A", 0.02)
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """One on a clock of its own, so that what is measured is exact."""
+    found = Recorder([], "A", 0.02)
+    found.clock.append(0.0)
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: found.clock[0]))
+    return found
+
+
+def test_what_is_no_part_of_a_batch_does_not_count(recorder: Recorder) -> None:
     recorder.apart_ms = 15.0
+    assert recorder.side().batch() == pytest.approx(5.0)
+
+
+def test_flushes_are_subtracted_by_the_shortest_of_them(recorder: Recorder) -> None:
+    lengths = iter([30.0, 9.0, 31.0, 30.0, 32.0, 20.0, 8.0, 20.0, 20.0, 20.0, 9.0, 9.0, 9.0, 9.0, 9.0])
+    recorder.empty_ms = lambda: next(lengths)
     side = recorder.side()
-    assert side.batch() >= 5.0
-    recorder.apart_ms = -1000.0
-    assert side.batch() >= 1020.0
+    side.calls, side.overhead_ms = 2, side.flushing(2)
+    assert side.overhead_ms == pytest.approx(9.0)
+    assert side.overcharged(side) == pytest.approx(0.5)
+    assert side.overhead_ms == pytest.approx(8.0)
+    assert side.overcharged(side) == 0.0
+    assert side.overhead_ms == pytest.approx(8.0)
+
+
+def test_events_only_ever_make_a_candidate_slower(recorder: Recorder) -> None:
+    side = recorder.side()
+    side.events, side.overhead_ms = lambda: 50.0, 1e6
+    assert side.measure() < 1.0
+    side.floored = True
+    assert side.measure() == 50.0
+    side.events, side.overhead_ms = lambda: 0.001, 0.0
+    assert side.measure() == pytest.approx(20.0)
 
 
 def test_wall_time_that_events_do_not_explain_is_reported() -> None:
