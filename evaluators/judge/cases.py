@@ -78,7 +78,7 @@ def build_case(
         trees = [wire.flatten(value, into) for value, into in zip((result, oracle), flat, strict=True)]
         if moved is None:
             moved = _conditioning(spec, model, inputs, flat[1], seed)
-        expected = [_expect(*outputs) for outputs in zip(*flat, moved, strict=True)]
+        expected = [expect(*outputs) for outputs in zip(*flat, moved, strict=True)]
     overlapping = [wire.overlaps(t.shape, t.stride()) for t in flat[0]]
     outputs = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in flat[0]]
     kept: list[Any] = []
@@ -103,13 +103,19 @@ def _run(model: Any, inputs: Any, seed: int, spec: KernelSpec, who: str) -> Any:
         ) from error
 
 
+def run_flat(model: Any, inputs: Any, seed: int, spec: KernelSpec, who: str) -> list[Any]:
+    """The result's tensors, in order. Raises :class:`JudgeError` where ``who`` fails."""
+    tensors: list[Any] = []
+    wire.flatten(_run(model, inputs, seed, spec, who), tensors)
+    return tensors
+
+
 def _conditioning(
     spec: KernelSpec, model: Any, inputs: list[Any], oracle: list[Any], seed: int
 ) -> list[accuracy.Errors]:
     moved_model, moved_inputs = to_float64(model, inputs)
     perturb(moved_model, moved_inputs, model, inputs, seed)
-    tensors: list[Any] = []
-    wire.flatten(_run(moved_model, moved_inputs, seed, spec, "the perturbed oracle"), tensors)
+    tensors = run_flat(moved_model, moved_inputs, seed, spec, "the perturbed oracle")
     nothing = accuracy.Errors(0.0, 0.0, 0.0)
     return [
         accuracy.errors(m, e.double()) if e.is_floating_point() and m.shape == e.shape else nothing
@@ -117,7 +123,8 @@ def _conditioning(
     ]
 
 
-def _expect(reference: Any, oracle: Any, moved: accuracy.Errors) -> Expected:
+def expect(reference: Any, oracle: Any, moved: accuracy.Errors) -> Expected:
+    """What is expected of one output, from the reference's and the oracle's result and the oracle's change under perturbed inputs."""
     if not reference.is_floating_point():
         return Expected(reference.clone(), oracle, None)
     wide = oracle.double()

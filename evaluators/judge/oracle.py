@@ -16,7 +16,7 @@ import psutil
 import torch
 
 from evaluators.errors import EvaluatorError, JudgeError, SpecError
-from evaluators.judge import batch, cases, wire, wire_host
+from evaluators.judge import altered, batch, cases, wire, wire_host
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.isolation import die_with_parent
 from evaluators.judge.results import deliver
@@ -41,6 +41,8 @@ class Oracle:
         self.dims: dict[str, int] | None = None
         self.cases: dict[int, cases.Case] = {}
         self.shared: dict[int, Shared] = {}
+        self.altered: dict[int, cases.Case] = {}
+        self.level = 0
         self.private: dict[int, list[Any]] = {}
         self.last: dict[int, Any] = {}
         self.shared_parameters: Shared | None = None
@@ -61,11 +63,13 @@ class Oracle:
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
         self.seed = message["seed"]
         args, kwargs = constructor_arguments(self.spec, self.dims)
-        device_name = torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu"
+        about = {"device": "cpu"}
+        if self.device.type == "cuda":
+            about = {"device": torch.cuda.get_device_name(), "uuid": str(torch.cuda.get_device_properties().uuid)}
         return {
             "arguments": wire.flatten(list(args), []),
             "keywords": wire.flatten(dict(kwargs), []),
-            "environment": {"torch": torch.__version__, "device": device_name, "cuda": str(torch.version.cuda)},
+            "environment": {"torch": torch.__version__, "cuda": str(torch.version.cuda), **about},
         }, []
 
     @functools.cached_property
@@ -121,6 +125,7 @@ class Oracle:
                 case.fingerprints = list(map(cases.fingerprint, case.inputs))
         case = self.cases[number]
         _, described, fds = self.shared[number]
+        self.altered.pop(number, None)  # by a candidate that failed meanwhile
         self._restore(number)
         return {
             "tree": case.argument_tree,
@@ -199,8 +204,9 @@ class Oracle:
         form = form_problem(case, message["reply"], self.device.type)
         if form:
             return {"ok": False, "status": form[0], "detail": form[1]}, []
+        now = self.altered.get(message["case"], case)
         if message["inputs_too"] and not case.inputs_may_change:
-            index = self._changed(case, blocks)
+            index = self._changed(now, blocks)
             if index is not None:
                 self._restore(message["case"])
                 return {
@@ -210,11 +216,40 @@ class Oracle:
                 }, []
         outputs = blocks[len(case.inputs) :]
         values = [wire.view(b, wire.plain(t)).to(self.device) for b, t in zip(outputs, case.outputs, strict=True)]
-        found = cases.compare(case, values, self.spec)
+        found = cases.compare(now, values, self.spec)
+        status = "correct" if found["ok"] else "mismatch"
+        if now is not case and not found["ok"] and cases.compare(case, values, self.spec)["ok"]:
+            status = "tampering"
+            found["detail"] = (
+                "inputs had been changed since, and the results are those of the earlier inputs: they were kept and given again"
+            )
         for block in outputs:
             block.fill_(OUTPUT_POISON)
         self._settle()
-        return {**found, "status": "correct" if found["ok"] else "mismatch"}, []
+        return {**found, "status": status}, []
+
+    def alter(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Change a few elements of a case's inputs, where they lie; until :meth:`restore`, results are checked against what these give.
+        ``altered`` is false where no such change shows in the result."""
+        number = message["case"]
+        case, (blocks, _, _) = self.cases[number], self.shared[number]
+        if case.inputs_may_change or case.fingerprints is not None:
+            return {"altered": False}, []
+        found = altered.alter(case, self.spec, self.model, self.level)
+        self.level = len(altered.SHARES) if found is None else found.level
+        if found is None:
+            return {"altered": False}, []
+        self.altered[number] = found.case
+        for tensor, block in zip(found.case.inputs, blocks, strict=False):
+            _fill(block, tensor)
+        self._settle()
+        return {"altered": True}, []
+
+    def restore(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Give an altered case its own inputs again."""
+        if self.altered.pop(message["case"], None) is not None:
+            self._restore(message["case"])
+        return {}, []
 
     def compile(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Compile the reference with torch.compile and run it once; ``failed`` says why it could not."""

@@ -50,6 +50,8 @@ class Session:
         self.operators: list[str] = []
         """PyTorch operators that did work during a call."""
         self.inputs_may_change = False
+        self.closer = False
+        """Whether the source gives a reason to look at its timed batches more often."""
         self.readable = False
         """Whether the judge can read the worker's memory."""
         self.page, self.page_fd = _page()

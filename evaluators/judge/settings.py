@@ -37,6 +37,8 @@ class JudgeSettings:
     """Descendants a worker may have at a time."""
     namespaces: bool = True
     """Give CPU workers their own network and IPC namespaces where the kernel allows."""
+    device_wait_s: float = 900.0
+    """How long to wait while other judges on this machine use the device."""
     threads: int | None = None
     """CPU threads of candidate and baseline; ``None``: the target's compute units, at most what this process may use."""
 
