@@ -7,8 +7,8 @@ addresses, shapes or a sample of the elements does not notice, and one that look
 
 from __future__ import annotations
 
-import copy
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ import torch
 
 from evaluators.judge import accuracy, cases, wire
 from evaluators.spec.kernel_spec import KernelSpec
-from evaluators.spec.model import to_float64
 
 SHARES = (0.0, 1e-4, 1e-3, 1e-2, 0.1)
 """Shares of a tensor's elements to change, one at least, until the result moves visibly."""
@@ -33,23 +32,19 @@ class Altered:
     """Which of :data:`SHARES` it took: where the next one may begin."""
 
 
-def alter(case: cases.Case, spec: KernelSpec, model: Any, level: int = 0) -> Altered | None:
-    """The case with a few input elements changed; None where no change of floating inputs shows in the result."""
+def alter(
+    case: cases.Case, spec: KernelSpec, model: Any, device: torch.device, dims: Mapping[str, int] | None, level: int = 0
+) -> Altered | None:
+    """The case with a few input elements changed; None where no change of floating inputs shows in the result.
+
+    Raises :class:`evaluators.errors.JudgeError` where the reference fails on such inputs.
+    """
     draw = random.SystemRandom()
     for number in range(level, len(SHARES)):
-        inputs = [_changed(t, SHARES[number], draw) for t in case.inputs]
-        arguments = wire.rebuild(case.argument_tree, inputs)
-        with torch.no_grad():
-            wide = cases.run_flat(*to_float64(model, arguments), case.seed, spec, "the float64 oracle")
-            if not any(map(_moved, wide, case.expected)):
-                continue
-            kept = wire.rebuild(case.argument_tree, [t.clone(memory_format=torch.preserve_format) for t in inputs])
-            narrow = cases.run_flat(copy.deepcopy(model), kept, case.seed, spec, "the reference")
-        expected = [cases.expect(*outputs) for outputs in zip(narrow, wide, case.moved, strict=True)]
-        other = cases.Case(
-            case.seed, inputs, case.argument_tree, case.result_tree, expected, case.outputs, False, case.overlapping, case.moved
-        )  # fmt: skip
-        return Altered(other, number)
+        arguments = wire.rebuild(case.argument_tree, [_changed(t, SHARES[number], draw) for t in case.inputs])
+        other = cases.build_case(spec, model, device, case.seed, dims, case.moved, arguments)
+        if any(_moved(now.oracle, before) for now, before in zip(other.expected, case.expected, strict=True)):
+            return Altered(other, number)
     return None
 
 

@@ -20,6 +20,7 @@ from evaluators.candidate import Candidate
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing, UnknownLanguage
 from evaluators.home import home
 from evaluators.ir.kernel import Program
+from evaluators.judge import further
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.contest import Contest
 from evaluators.judge.device_lock import DeviceLock
@@ -177,17 +178,19 @@ class Judge:
         try:
             with self._having(lock, False, phases):
                 with phase(phases, "load"):
-                    session.load()
+                    session.start()
                     base = replace(base, isolation=session.isolation)
                 with phase(phases, "correctness"):
                     accuracy = session.correctness(_POISONS)
+                self._further(session, phases, whole)
             with phase(phases, "reference"):
                 may = allowed(self._traced())
             outside = [n for n in session.operators if n not in may]
             resources = session.resources({**base.resources, "library_operators": session.operators})
             base = replace(base, accuracy=accuracy, resources=resources)
             if not timed:
-                return replace(base, status="correct", message="correct; not timed")
+                said = "; ".join(["correct; not timed", *session.further])
+                return replace(base, status="correct", message=said)
             batch_ms = self.settings.batch_ms_gpu if self.device == "cuda" else self.settings.batch_ms_cpu
             contest = Contest(session, batch_ms)
             with self._having(lock, True, phases):
@@ -195,6 +198,7 @@ class Judge:
                     contest.prepare(whole)
                 with phase(phases, "timing"):
                     measured, notes = contest.run(whole)
+                notes += session.further
         except Failed as failure:
             partial = session.accuracy if session.accuracy is not None else base.accuracy
             return replace(base, status=failure.status, message=failure.message, accuracy=partial)  # type: ignore[arg-type]
@@ -222,6 +226,21 @@ class Judge:
         with lock.held(alone) as waited:
             phases["waiting"] = phases.get("waiting", 0.0) + waited
             yield
+
+    def _further(self, session: Session, phases: dict[str, float], whole: bool) -> None:
+        """Checks beyond the spec's own inputs and sizes; raises :class:`Failed`. On a GPU other sizes may mean compiling for each of
+        them, so there they wait for what will be reported."""
+        assert self.reference is not None
+        with phase(phases, "hard inputs"):
+            session.further.append(further.hard_inputs(session, _POISONS[0]))
+        if self.device == "cpu" or whole:
+            with phase(phases, "other sizes"):
+                count = self.settings.other_sizes if self.device == "cpu" else min(self.settings.other_sizes, 3)
+                places = self.reference.elsewhere(further.ELSEWHERE, count, self.settings.other_elements)
+                session.further.append(further.other_sizes(session, places, _POISONS[0]))
+        with phase(phases, "repeats"):
+            session.further.append(further.races(session))
+        session.further = [line for line in session.further if line]
 
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
         return replace(

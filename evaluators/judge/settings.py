@@ -12,6 +12,10 @@ class JudgeSettings:
 
     seeds: int = 3
     """Input sets (seeds), all unknown to the candidate; timing rotates over them. Fewer where half the device's memory holds fewer."""
+    other_sizes: int = 4
+    """Other sizes within declared ranges at which a candidate is checked too; 0: none."""
+    other_elements: int = 1 << 16
+    """Elements of inputs and parameters together at such sizes, at most."""
     pairs: int = 11
     """Baseline/candidate pairs of timed batches."""
     min_pairs: int = 5
