@@ -22,6 +22,7 @@ from evaluators.home import home
 from evaluators.ir.kernel import Program
 from evaluators.judge import further
 from evaluators.judge.absent import Absent, evaluate_absent
+from evaluators.judge.attribution import MOSTLY
 from evaluators.judge.contest import Contest
 from evaluators.judge.device_lock import DeviceLock
 from evaluators.judge.diagnose import diagnose
@@ -186,7 +187,7 @@ class Judge:
             with phase(phases, "reference"):
                 may = allowed(self._traced())
             outside = [n for n in session.operators if n not in may]
-            resources = session.resources({**base.resources, "library_operators": session.operators})
+            resources = session.resources({**base.resources, "library_operators": session.operators}, whole)
             base = replace(base, accuracy=accuracy, resources=resources)
             if not timed:
                 said = "; ".join(["correct; not timed", *session.further])
@@ -211,12 +212,14 @@ class Judge:
             times = _bytes_ms(bound) / measured.candidate_ms
             reason = f"{times:.1f} times faster than its bytes allow: results were not computed in every call"
             return replace(found, status="tampering", fitness=0.0, message="; ".join([reason, *notes]))
-        share = 0.0 if may else contest.samples.by_library
+        profiled = base.resources.get("attribution") or {}
+        share = 0.0 if may else max(contest.samples.by_library, profiled.get("library", 0.0))
+        share = share if share > MOSTLY else 0.0
         if outside or share:
             found = replace(found, fitness=0.0)
             who = f"PyTorch does the work of {', '.join(outside[:6])}" if outside else "compute libraries do the work"
             notes.insert(
-                0, f"does not count as a generated kernel: {who}" + (f" ({share:.0%} of samples)" if share else "")
+                0, f"does not count as a generated kernel: {who}" + (f" ({share:.0%} of the time)" if share else "")
             )
         return replace(found, message="; ".join(notes))
 

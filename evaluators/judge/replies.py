@@ -150,5 +150,6 @@ _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "collect": _results,
     "events": _events,
     "resources": lambda r: {"kernels": _list(r.get("kernels"), 10_000, _kernel)[:32]},
+    "profile": lambda r: {"kernels": _list(r.get("kernels"), 10_000, _kernel)},
     "check_ahead": lambda r: {"kernels": _list(r.get("kernels"), 10_000, _kernel)},
 }

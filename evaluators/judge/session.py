@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from evaluators.judge import peek
+from evaluators.judge.attribution import attribute
 from evaluators.judge.page import PAGE_WORDS, Page, seal
 from evaluators.judge.peek import Blocks
 from evaluators.judge.processes import Failed, Server
@@ -180,15 +181,19 @@ class Session:
         verdict, _ = self.reference.ask({"op": "check", "case": number, "reply": reply, "inputs_too": inputs_too})
         return verdict
 
-    def resources(self, known: dict[str, Any]) -> dict[str, Any]:
-        """Compilation's report plus, on a GPU, registers, spills and shared memory of the kernels that ran."""
-        if self.device == "cuda":
+    def resources(self, known: dict[str, Any], whole: bool) -> dict[str, Any]:
+        """Compilation's report plus, on a GPU, registers, spills and shared memory of the kernels that ran; with ``whole``, also whose
+        kernels took the time of a call."""
+        if self.device != "cuda":
+            return known
+        for name, op in (("kernels", "resources"), *([("attribution", "profile")] if whole else [])):
             try:
-                known["kernels"] = self.worker.ask({"op": "resources"}, 30.0)["kernels"]
+                found = self.worker.ask({"op": op, "case": 0}, 60.0)["kernels"]
+                known[name] = found if op == "resources" else attribute(found, self.build.source)
             except Failed as failure:
                 if failure.status == "tampering":
                     raise
-                known["kernels_unknown"] = failure.message[:200]  # says nothing of the candidate's results
+                known[f"{name}_unknown"] = failure.message[:200]  # says nothing of the candidate's results
         return known
 
 

@@ -174,6 +174,15 @@ class Worker:
 
         return {"kernels": loaded_kernels(self.module)}
 
+    def profile(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Device kernels of one call on a case."""
+        from evaluators.judge.attribution import record
+
+        arguments = self.cases[message["case"]]["arguments"]
+        torch.cuda.synchronize()
+        with torch.no_grad():
+            return {"kernels": record(lambda: self.models[0](*arguments))}
+
     def check_ahead(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Compile the candidate's launches for an absent device."""
         from evaluators.languages.triton_ahead import compile_ahead

@@ -18,7 +18,7 @@ from evaluators.target import Target
 def check(source: str) -> Review:
     """Static review; raises :class:`SourceRejected`, also where the module holds no Triton kernel."""
     found, tree = review(source), parse(source)
-    if not _kernels(tree):
+    if not kernel_names(tree):
         raise SourceRejected(
             "the module defines no @triton.jit function: a candidate in Triton must launch a kernel of its own"
         )
@@ -30,7 +30,7 @@ def build(source: str, target: Target) -> Build:
     return Build(source)
 
 
-def _kernels(tree: ast.Module) -> list[str]:
+def kernel_names(tree: ast.Module) -> list[str]:
     """Names of functions with a ``triton.jit`` decorator (plain, called, or imported as ``jit``)."""
     names = []
     for node in ast.walk(tree):
