@@ -56,7 +56,7 @@ class DeviceLock:
 
     @contextlib.contextmanager
     def _file(self, part: str) -> Iterator[int]:
-        path = Path(tempfile.gettempdir()) / f"{self.stem}.{part}"
+        path = folder() / f"{self.stem}.{part}"
         try:
             fd = _open(path)
         except OSError as error:
@@ -67,6 +67,11 @@ class DeviceLock:
             yield fd
         finally:
             os.close(fd)
+
+
+def folder() -> Path:
+    """Where the lock files lie."""
+    return Path(tempfile.gettempdir())
 
 
 def _open(path: Path) -> int:

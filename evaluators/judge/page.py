@@ -7,10 +7,11 @@ import fcntl
 from typing import Any
 
 _SEALS = 1024 + 9, 0x0002 | 0x0004  # F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW
-PAGE_WORDS = 512
+PAGE_WORDS = 4096
 COUNT, STOP, FIRST = 0, 1, 2
-TRACKED = 8
+TRACKED = 128
 """Output tensors of a result whose places are put down."""
+_NOTHING = memoryview(bytes(8 * PAGE_WORDS)).cast("Q")
 
 
 class Page:
@@ -32,11 +33,6 @@ class Page:
     def stop(self, value: bool) -> None:
         self.words[STOP] = int(value)
 
-    @staticmethod
-    def holds(sets: int) -> bool:
-        """Whether there is room for the places of ``sets`` sets."""
-        return FIRST + sets * TRACKED <= PAGE_WORDS
-
     def places(self, number: int) -> list[int]:
         """Addresses of the last result of set ``number``: one for each of its first tensors, 0 where there is none yet."""
         begin = FIRST + number * TRACKED
@@ -44,8 +40,7 @@ class Page:
 
     def clear(self) -> None:
         """Forget the last batch."""
-        for index in range(FIRST, len(self.words)):
-            self.words[index] = 0
+        self.words[FIRST:] = _NOTHING[FIRST:]
         self.words[COUNT] = 0
 
 

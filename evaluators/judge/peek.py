@@ -28,6 +28,10 @@ class Blocks:
             for about, block in zip(case["outputs"], described, strict=True)
         ]
 
+    def holds_any(self, number: int) -> bool:
+        """Whether results of case ``number`` have any bytes."""
+        return any(size for _, size, _ in self.cases[number])
+
     def fill(self, pid: int, number: int, outputs: list[dict[str, Any]]) -> None:
         """Copy the outputs that a stopped worker describes (shape, stride, dtype, ``at``) into the blocks of case ``number``.
 

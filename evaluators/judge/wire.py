@@ -17,14 +17,19 @@ from evaluators.judge import wire_host
 
 
 def flatten(value: Any, tensors: list[Any]) -> Any:
-    """Tree of ``value``; its tensors are appended to ``tensors``. Raises TypeError for what JSON cannot carry."""
+    """Tree of ``value``; its tensors are appended to ``tensors``. Raises TypeError for what JSON cannot carry.
+
+    What a subclass of dict, list or tuple really holds, without running any of its code: it may be a candidate's.
+    """
     if isinstance(value, torch.Tensor):
         tensors.append(value)
         return {"tensor": len(tensors) - 1}
     if isinstance(value, dict):
-        return {"dict": [[str(k), flatten(v, tensors)] for k, v in value.items()]}
-    if isinstance(value, (list, tuple)):
-        return {"list" if isinstance(value, list) else "tuple": [flatten(v, tensors) for v in value]}
+        return {"dict": [[str(k), flatten(v, tensors)] for k, v in dict.items(value)]}
+    if isinstance(value, list):
+        return {"list": [flatten(v, tensors) for v in list.__iter__(value)]}
+    if isinstance(value, tuple):
+        return {"tuple": [flatten(v, tensors) for v in tuple.__iter__(value)]}
     if isinstance(value, torch.dtype):
         return {"dtype": name(value)}
     if value is None or isinstance(value, (bool, int, str)):

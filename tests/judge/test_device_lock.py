@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from evaluators.errors import JudgeError
+from evaluators.judge import device_lock
 from evaluators.judge.device_lock import DeviceLock
 
 HOLDER = """
@@ -27,7 +28,7 @@ with DeviceLock("cpu", 60).held(sys.argv[2] == "alone"):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(device_lock, "folder", lambda: tmp_path)
     return tmp_path
 
 

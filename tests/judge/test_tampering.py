@@ -151,6 +151,33 @@ def test_calls_that_are_claimed_are_made(
     assert (found.status in NO_GAIN, found.fitness) == (True, 0.0), found.message
 
 
+LATE = """
+class Late(list):
+    def __iter__(self):
+        self.model.compute(self.x, self.y)
+        return iter([self.y])
+
+"""
+NO_PLACE = """
+torch.sys.modules["evaluators.judge.batch"]._put_down = lambda *_: None
+"""
+
+
+def test_code_of_a_results_container_is_not_run(judge: Judge) -> None:
+    found = judge.evaluate(
+        cheat("late = Late()\nlate.model, late.x, late.y = self, x, y\nreturn late", LATE), timed=False
+    )
+    assert found.status == "wrong_shape", found.message
+
+
+def test_calls_without_places_are_found() -> None:
+    with Judge(make_spec("(x.sum(-1), x.sum(-1))", InputSpec("x", (64, 300))), CPU, SETTINGS) as judge:
+        honest = judge.evaluate(cheat("self.compute(x, y)\nreturn y, y.clone()"))
+        assert honest.status == "correct", honest.message
+        found = judge.evaluate(cheat("self.compute(x, y)\nreturn y, y.clone()", NO_PLACE))
+        assert (found.status, "lie nowhere" in found.message) == ("tampering", True), found.message
+
+
 REPLAYS = {
     "by address": "x.data_ptr()",
     "by address and a sample of the elements": "(x.data_ptr(), *map(float, x.view(-1)[::97]))",
