@@ -10,9 +10,11 @@ candidate's, and ``p`` the oracle's result on inputs and parameters perturbed by
 the candidate passes if
 
     norm(y)    ≤ max(2 · norm(r),    c · u,      k · norm(p))
-    element(y) ≤ max(2 · element(r), 4 · c · u,  2 · k · element(p))
+    element(y) ≤ max(2 · element(r), g · c · u,  2 · k · element(p))
 
-where u is the unit roundoff of the output's dtype and (c, k) = (16, 4) for float32, (1, 0.5) for bfloat16 and float16, (64, 4) for
+where g = max(4, √(2 ln n)) is what the largest of n normally spread errors reaches, in units of their root mean square (4 up to 2980
+elements, 5.3 for a million), u is the unit roundoff of the output's dtype and (c, k) = (16, 4) for float32, (1, 0.5) for bfloat16 and
+float16, (64, 4) for
 float64. The first term is the reference's own error, the second a floor for references that happen to be exact, the third the
 conditioning of the problem: no algorithm that rounds its inputs once can be held to less (Higham, Accuracy and Stability of Numerical
 Algorithms, 2002, §1.5–1.6). For float32, 16u = 9.5e-7; TF32 operands err by about 5e-4, thousands of roundoffs, so no term lets them pass,
@@ -121,15 +123,21 @@ def _chunks(value: Any, oracle: Any) -> Iterator[tuple[Any, Any]]:
         yield a[begin : begin + step].double(), b[begin : begin + step].double()
 
 
-def gates(own: Errors, moved: Errors, dtype: Any) -> Gates:
-    """Gates of one floating output of ``dtype`` from the reference's own errors and those of the oracle on perturbed inputs."""
+def gates(own: Errors, moved: Errors, dtype: Any, count: int = 1) -> Gates:
+    """Gates of one floating output of ``dtype`` with ``count`` elements from the reference's own errors and those of the oracle on
+    perturbed inputs."""
     u = roundoff(dtype)
     c, k = _FLOOR.get(dtype, 16.0), _CONDITION.get(dtype, 4.0)
     return Gates(
         norm=max(FACTOR * own.norm, c * u, k * _bounded(moved.norm)),
-        element=max(FACTOR * own.element, 4 * c * u, 2 * k * _bounded(moved.element)),
+        element=max(FACTOR * own.element, extreme(count) * c * u, 2 * k * _bounded(moved.element)),
         reference=own.norm,
     )
+
+
+def extreme(count: int) -> float:
+    """The largest of ``count`` normally spread errors as a multiple of their root mean square; at least 4."""
+    return max(4.0, math.sqrt(2.0 * math.log(max(count, 1))))
 
 
 def _bounded(value: float) -> float:
@@ -206,9 +214,12 @@ def _pattern(value: Any, oracle: Any, wrong_of: Callable[[Any, Any], Any]) -> st
 
 def _where(value: Any, oracle: Any, wrong_of: Callable[[Any, Any], Any]) -> str:
     """The worst element (index, what was found, what was expected), and what the wrong ones have in common."""
-    gap = (value.double() - oracle.double()).abs().nan_to_num(0.0).reshape(-1)
+    wide = oracle.double()
+    gap = (value.double() - wide).abs_().nan_to_num_(0.0)
     if not gap.numel():
         return ""
+    rms = wide.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
+    gap = gap.div_(wide.abs().add_(rms).clamp_min_(1e-300)).nan_to_num_(0.0).reshape(-1)
     at = int(gap.argmax())
     index: list[int] = []
     rest = at

@@ -164,7 +164,7 @@ def _expect(
     wide = oracle.double()
     own = accuracy.errors(reference, wide)
     kept = None if own.finite else reference.clone()
-    return Expected(kept, wide, accuracy.gates(own, moved, reference.dtype), None, unordered)
+    return Expected(kept, wide, accuracy.gates(own, moved, reference.dtype, reference.numel()), None, unordered)
 
 
 def _after(changed: Mapping[int, Any], wide_inputs: list[Any], moved: list[accuracy.Errors]) -> dict[int, Expected]:

@@ -6,7 +6,6 @@ Each check gives a line for the verdict, or raises :class:`Failed`.
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING
 
 from evaluators.judge.processes import Failed
@@ -19,7 +18,7 @@ HARD = 900
 """Number of the case with hard inputs."""
 ELSEWHERE = 1000
 """Number of the first case at other sizes."""
-REPEATS = 40
+REPEATS = 400
 REPEAT_S = 0.15
 _THREADS = re.compile(r"\bomp\b|thread|atomic|std::async|\bbarrier\b", re.I)
 
@@ -87,17 +86,22 @@ def _elsewhere(named: str, detail: str) -> str:
 
 
 def races(session: Session) -> str:
-    """Many short calls on one set of inputs, for sources that use threads or atomics: a data race shows only now and then."""
+    """Many calls on one set of inputs, for sources that use threads or atomics: a data race shows only now and then."""
     if session.inputs_may_change or not _THREADS.search(session.build.source):
         return ""
-    begin, count = time.monotonic(), 0
-    while count < REPEATS and time.monotonic() - begin < REPEAT_S:
-        verdict = session.run(0, None)
-        count += 1
-        if not verdict["ok"]:
-            raise Beyond(
-                "nondeterministic",
-                f"right in {count - 1 + session.calls} calls, wrong in another on the same inputs: threads or programs that write to one "
-                f"place (a missing atomic, barrier or reduction clause)? {verdict['detail']}",
-            )
-    return f"right in {count} more calls in a row"
+    message = {
+        "op": "repeat",
+        "case": 0,
+        "seed": session.reference.seeds[0] % 2**63,
+        "most": REPEATS,
+        "seconds": REPEAT_S,
+    }
+    reply = session.worker.ask(message, session.settings.run_s)
+    verdict = session.check(0, reply)
+    if not verdict["ok"]:
+        raise Beyond(
+            "nondeterministic",
+            f"right when called once, wrong in one of {reply['calls']} calls in a row on the same inputs: do threads write to one "
+            f"place (a missing atomic, barrier or reduction clause)? {verdict['detail']}",
+        )
+    return f"right in {reply['calls']} calls in a row"

@@ -128,6 +128,10 @@ def _run(reply: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _repeat(reply: dict[str, Any]) -> dict[str, Any]:
+    return {**_outcome(reply), "calls": _whole(reply.get("calls"), 2**31)}
+
+
 def _results(reply: dict[str, Any]) -> dict[str, Any]:
     results = reply.get("results", {})
     if not isinstance(results, dict) or not all(re.fullmatch(r"[0-9]{1,3}", k) for k in results):
@@ -146,6 +150,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "hello": lambda r: {"isolation": _text(r.get("isolation"), 500), "sample": _whole(r.get("sample", 0), 2**64)},
     "load": lambda r: {"missing": _list(r.get("missing"), 20_000, lambda v: _text(v, 300))},
     "run": _run,
+    "repeat": _repeat,
     "time": _results,
     "collect": _results,
     "events": _events,

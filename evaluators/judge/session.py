@@ -58,7 +58,6 @@ class Session:
         """Whether the source gives a reason to look at its timed batches more often."""
         self.place = 0
         """Which of the worker's models is asked: 0 is the one at the spec's own sizes."""
-        self.calls = 0
         self.further: list[str] = []
         """What was checked beyond the spec's own inputs and sizes, in words."""
         self.readable = False
@@ -162,17 +161,16 @@ class Session:
             close_all(fds)
         return str(case["words"])
 
-    def run(self, number: int, poison: int | None) -> dict[str, Any]:
-        """One call on a case and its verdict. With a ``poison`` it is recorded, and memory filled and guarded."""
+    def run(self, number: int, poison: int) -> dict[str, Any]:
+        """One call on a case, recorded, with memory filled and guarded; its verdict."""
         seed = self.reference.seeds[number] % 2**63
-        message = {"op": "run", "case": number, "poison": poison, "seed": seed, "record": poison is not None}
+        message = {"op": "run", "case": number, "poison": poison, "seed": seed, "record": True}
         try:
             reply = self.worker.ask(message, self.settings.run_s)
         except Failed as failure:
             if failure.status == "crash" and _FAULTS.search(failure.message) and self.device == "cpu":
                 raise Failed("crash", failure.message + _OUTSIDE) from None
             raise
-        self.calls += 1
         self.operators = sorted({*self.operators, *reply.get("operators", [])})
         return self.check(number, reply)
 

@@ -13,6 +13,7 @@ import inspect
 import mmap
 import os
 import sys
+import time
 import traceback
 from typing import Any
 
@@ -113,12 +114,11 @@ class Worker:
         return {}
 
     def run(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """One call on a case, after filling freed memory with ``poison`` (unless that is ``None``); outputs go to the case's blocks."""
+        """One call on a case, after filling freed memory with ``poison``; outputs go to the case's blocks."""
         case = self.cases[message["case"]]
         self.last.clear()
-        if message["poison"] is not None:
-            gc.collect()
-            poison(case["outputs"], self.device, message["poison"])
+        gc.collect()
+        poison(case["outputs"], self.device, message["poison"])
         torch.manual_seed(message["seed"])
         guard = Guard(message["poison"]) if message["record"] and self.guarded else None
         recorder = Recorder(guard) if message["record"] else None
@@ -137,6 +137,26 @@ class Worker:
             for block, tensor in zip(case["wires"], case["tensors"], strict=True):
                 wire.copy_storage(wire.moved(tensor, "cpu"), block)
         return reply if recorder is None else {**reply, "operators": recorder.computing()}
+
+    def repeat(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Calls in a row on a case, at most so many and so long; the result that lies farthest from the first one is handed over."""
+        case = self.cases[message["case"]]
+        model, end = self.models[case["place"]], time.monotonic() + message["seconds"]
+        first: list[Any] = []
+        worst, far, count = None, -1.0, 0
+        with torch.no_grad():
+            while count < message["most"] and (count < 2 or time.monotonic() < end):
+                torch.manual_seed(message["seed"])
+                result = model(*case["arguments"])
+                count += 1
+                found: list[Any] = []
+                wire.flatten(result, found)
+                first = first or [t.clone() for t in found]
+                gap = max((distance(a, b) for a, b in zip(found, first, strict=True)), default=0.0)
+                if gap > far:
+                    # Its tensors may be memory that the next call writes to.
+                    worst, far = deliver(result, case), gap
+        return {**(worst or {}), "calls": count}
 
     def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A batch of calls over rotating cases.
@@ -230,6 +250,17 @@ def copy_state(model: Any, parameters: list[dict[str, Any]], blocks: list[Any]) 
     for tensor in model.parameters():
         tensor.requires_grad_(False)
     return sorted(set(given) - set(own))
+
+
+def distance(value: Any, first: Any) -> float:
+    """The largest difference between two results; infinite where NaN is in other places, or a shape is another."""
+    if value.shape != first.shape:
+        return float("inf")
+    if not value.numel() or torch.equal(value, first):
+        return 0.0
+    gap = (value.double() - first.double()).abs()
+    odd = gap.isnan() & ~(value.isnan() & first.isnan() | (value == first))
+    return float("inf") if bool(odd.any()) else float(gap.nan_to_num(0.0).max())
 
 
 def poison(like: list[Any], device: torch.device, byte: int) -> None:

@@ -216,3 +216,17 @@ def test_an_unsorted_topk_is_a_set() -> None:
     spec = make_spec("torch.topk(x, 5, sorted=False)", InputSpec("x", (64, 100)))
     assert verdict(spec, lambda x: tuple(t.flip(-1) for t in torch.topk(x, 5)))["ok"]
     assert not verdict(spec, lambda x: tuple(t[:, 1:] for t in torch.topk(x, 6)))["ok"]
+
+
+def test_one_long_sum_after_the_other_passes_among_half_a_million() -> None:
+    """Products of length 1024 added up in order, in float32: their errors are spread normally, and the largest of many is large."""
+    spec = make_spec("a @ b", InputSpec("a", (512, 1024)), InputSpec("b", (1024, 1024)), args="a, b")
+
+    def in_order(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(512, 1024)
+        for k in range(1024):
+            total += a[:, k : k + 1] * b[k]
+        return total
+
+    found = verdict(spec, in_order)
+    assert found["ok"], found["detail"]

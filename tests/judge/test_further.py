@@ -162,7 +162,7 @@ extern "C" void kernel(const float* x, float* y, int rows, int cols) {
         for (int c = 0; c < cols; ++c) sum += x[(long)r * cols + c];
         y[r] = (float)sum;
     }
-    if (++calls == 20) y[rows - 1] += 1;  // stands for a race that is lost once in a while
+    if (++calls == 7) y[rows - 1] += 1;  // stands for a race that is lost once in a while
 }
 """
 
@@ -171,11 +171,11 @@ def test_a_result_that_is_wrong_once_in_a_while_is_found_where_threads_are_used(
     with Judge(row_spec(), CPU, QUICK) as judge:
         found = judge.evaluate(native(RACE), timed=False)
         assert found.status == "nondeterministic"
-        assert "wrong in another on the same inputs" in found.message
+        assert "calls in a row on the same inputs" in found.message
         assert "the last place of axis 0" in found.message
         right = judge.evaluate(native(RACE.replace("+= 1;", "+= 0;")), timed=False)
         assert right.status == "correct"
-        assert "more calls in a row" in right.message
+        assert "calls in a row" in right.message
 
 
 def row_spec() -> KernelSpec:
