@@ -32,7 +32,7 @@ def main(checkout: str, candidate: str, result: str, lock: str) -> None:
     precision = PRECISION[entry.dtype]
     valid, errors, warnings = validate_kernel_static(source, backend="triton", precision=precision)
     static = {
-        "static": "accepted" if valid else "rejected: " + "; ".join(errors),
+        "static": "accepted" if valid else "static check: " + "; ".join(errors),
         "warnings": warnings,
         "stand_ins": replaced,
     }
