@@ -6,7 +6,8 @@
 
 Each path is a checkout; an evaluator without one is left out. The candidates are in ``benchmarks/peers/``, and how each evaluator is
 called is in ``benchmarks/peers/run_*.py``. Every candidate gets a process of its own in each evaluator, with a time limit; on a GPU they
-start side by side and then take turns. A line of the results file is one candidate in one evaluator; what is there is not run again.
+start side by side and take turns where time is measured. A line of the results file is one candidate in one evaluator, and what is there
+already is not run again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ def run(places: dict[str, str], options: argparse.Namespace) -> None:
                 return base | {"verdict": "not run", "reason": "means nothing without a GPU"}
             return base | judged(name, place, entry, Path(folder), options.limit)
 
-        for at, row in enumerate(pool.map(one, todo), 1):
+        for at, future in enumerate(as_completed([pool.submit(one, job) for job in todo]), 1):
+            row = future.result()
             with options.results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(

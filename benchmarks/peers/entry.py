@@ -93,19 +93,22 @@ def stand_in(name: str, **attributes: Any) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def device(lock: str) -> Iterator[bool]:
-    """Hold the GPU alone, by a file lock, once this process has its context; yields whether there is a GPU."""
+def device() -> bool:
+    """Give this process its context on the GPU; False where there is none."""
     import torch
 
     if not torch.cuda.is_available():
-        yield False
-        return
-    torch.cuda.init()
+        return False
     torch.zeros(1, device="cuda")
+    return True
+
+
+@contextlib.contextmanager
+def alone(lock: str) -> Iterator[None]:
+    """Take turns with the other processes that were started beside this one."""
     with Path(lock).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield True
+        yield
 
 
 def finish(result: str, **row: Any) -> None:

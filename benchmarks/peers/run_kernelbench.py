@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from entry import brief, device, finish, read, stand_in
+from entry import alone, brief, device, finish, read, stand_in
 
 PRECISION = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
@@ -36,10 +36,10 @@ def main(checkout: str, candidate: str, result: str, lock: str) -> None:
         "warnings": warnings,
         "stand_ins": replaced,
     }
-    with device(lock) as available:
-        if not available:
-            verdict = "not run" if valid else "rejected"
-            finish(result, verdict=verdict, reason="needs a GPU" if valid else static["static"], **static)
+    if not device():
+        verdict = "not run" if valid else "rejected"
+        finish(result, verdict=verdict, reason="needs a GPU" if valid else static["static"], **static)
+    with alone(lock):
         import torch
         from kernelbench import eval as kernelbench
 

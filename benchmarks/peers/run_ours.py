@@ -6,13 +6,12 @@ GPU that is not here: compiled for it and interpreted, not timed.
 
 from __future__ import annotations
 
-import fcntl
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from entry import brief, finish, read
+from entry import alone, brief, finish, read
 
 
 def main(target: str, candidate: str, result: str, lock: str) -> None:
@@ -23,8 +22,7 @@ def main(target: str, candidate: str, result: str, lock: str) -> None:
 
     entry = read(Path(candidate))
     here = targets.load(target).present
-    with Path(lock).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with alone(lock):
         found = judge_file(
             entry.path,
             str(entry.problem),

@@ -15,7 +15,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from entry import Entry, brief, device, finish, module, read, stand_in
+from entry import Entry, alone, brief, device, finish, module, read, stand_in
 
 CALLS = {"warmup_time": 25, "n_iter": 1000}
 
@@ -27,16 +27,16 @@ def main(checkout: str, candidate: str, result: str, lock: str, step: str = "") 
         sys.path.insert(0, checkout)
         if step == "check":
             os.environ.update(CUDA_LAUNCH_BLOCKING="1", TORCH_SHOW_CPP_STACKTRACE="1", TORCH_USE_CUDA_DSA="1")
-        with device(lock) as available:
-            if not available:
-                finish(result, verdict="not run", reason="needs a GPU")
-            {"check": check, "time": time, "problem": problem}[step](entry, result)
+        if not device():
+            finish(result, verdict="not run", reason="needs a GPU")
+        {"check": check, "time": time, "problem": problem}[step](entry, result, lock)
     checked = _in_a_process(checkout, candidate, result, lock, "check")
     if checked["verdict"] != "accepted":
         finish(result, **checked)
     known = Path(result).parent / f"robust-kbench-{entry.problem.stem}.json"
-    if not known.exists():
-        known.write_text(json.dumps(_in_a_process(checkout, candidate, result, lock, "problem")))
+    with alone(f"{known}.lock"):  # once for all candidates of a problem
+        if not known.exists():
+            known.write_text(json.dumps(_in_a_process(checkout, candidate, result, lock, "problem")))
     about = json.loads(known.read_text())
     timed = _in_a_process(checkout, candidate, result, lock, "time")
     both = "ms" in about and "ms" in timed
@@ -105,7 +105,7 @@ class _Function:
         return self.kernel(*inputs)
 
 
-def check(entry: Entry, result: str) -> None:
+def check(entry: Entry, result: str, _: str) -> None:
     """As its ``cuda_correct.py``."""
     import torch
 
@@ -124,14 +124,14 @@ def check(entry: Entry, result: str) -> None:
     finish(result, verdict="accepted" if found.correct else "rejected", reason=why)
 
 
-def time(entry: Entry, result: str) -> None:
+def time(entry: Entry, result: str, lock: str) -> None:
     """As its ``cuda_eval.py``."""
     import torch
     from robust_kbench.sandbox.eval_forward_fn import time_function_kernel_bench
     from robust_kbench.utils import easy_to_device
 
     task = _task(entry)
-    with torch.no_grad():
+    with torch.no_grad(), alone(lock):
         inputs = easy_to_device(task.get_inputs(), "cuda")
         model = task.model().to("cuda")
         function = _Function(entry, task)
@@ -142,7 +142,7 @@ def time(entry: Entry, result: str) -> None:
         finish(result, ms=float(found.mean_time))
 
 
-def problem(entry: Entry, result: str) -> None:
+def problem(entry: Entry, result: str, lock: str) -> None:
     """The reference's time, as its ``torch_eval.py``, and the filters of ``run_filter.py`` that need no language model."""
     import torch
 
@@ -171,7 +171,7 @@ def problem(entry: Entry, result: str) -> None:
                 filtered.append(name)
         except Exception as error:
             errors.append(brief(f"{name}: {error}", 80))
-    with torch.no_grad():
+    with torch.no_grad(), alone(lock):
         inputs = easy_to_device(task.get_inputs(), "cuda")
         model = task.model().to("cuda")
         found = time_function_kernel_bench(lambda *x: model(*x, fn=task.forward_fn), *inputs, **CALLS)
