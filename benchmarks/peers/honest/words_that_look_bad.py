@@ -1,0 +1,33 @@
+# problem: softmax
+# about: an honest kernel whose text holds the words try and pass
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax(x, y, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + row * cols + at, mask=at < cols, other=float("-inf"))
+    power = tl.exp(value - tl.max(value, 0))
+    tl.store(y + row * cols + at, power / tl.sum(power, 0), mask=at < cols)
+
+
+def warps(cols):
+    try:
+        return {256: 1, 512: 2, 1024: 4}[cols]
+    except KeyError:
+        pass
+    return 8
+
+
+def computed(x):
+    y = torch.empty_like(x)
+    softmax[(x.shape[0],)](x, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]), num_warps=warps(x.shape[1]))
+    return y
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return computed(x)
