@@ -18,8 +18,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from agent.cli import exits
     from agent.cli.app import command
 
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        result = command().main(args=arguments, prog_name="kernelevolve", standalone_mode=False)
+        result = command().main(args=given, prog_name="kernelevolve", standalone_mode=False)
     except TyperException as error:
         message = exits.one_line(error.format_message()).replace("Value error, ", "")
         print(f"error: {message}{_meant(message)}", file=sys.stderr)

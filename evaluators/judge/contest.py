@@ -56,6 +56,9 @@ class Contest:
         self.altered: int | None = None
         """The set whose inputs are other ones than at the batch's beginning."""
         self.alterations, self.altering_s = 0, 0.0
+        """Batches in which that was tried, and seconds spent on it."""
+        self.altered_batches = 0
+        """Batches in which it was done."""
         self.samples = Samples(session.build.native)
         self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets, floored=True)
 
@@ -223,8 +226,11 @@ class Contest:
 
     def _watch(self) -> None:
         """A turn that is not timed, stopped at moments drawn at random within the time that a turn takes."""
-        if self.handing != "describe":
-            self._alter(self.draw.randrange(self.sets))
+        if (
+            self.handing != "describe" or self.ours.calls <= self.sets
+        ):  # no set's turn comes again: before the batch, then
+            coming = self.draw.randrange(min(self.ours.calls, self.sets))
+            self._alter((self.ours.offset + coming) % self.sets)
         ours, first = self.ours, self.draw.uniform(0.03, 0.97)
         moments = [
             m * ours.shortest_s for m in (first, *sorted(self.draw.uniform(first, 0.99) for _ in range(_STOPS - 1)))
@@ -289,7 +295,7 @@ class Contest:
         self.reference.pause()
 
     def _alter_one_to_come(self) -> None:
-        """Change inputs of a set that is not under way and whose turn will come again in this batch."""
+        """Change inputs of a set that is not under way and whose turn will come again in this batch. Late in it there may be none."""
         done, calls = self.page.count, self.ours.calls
         if self.sets > 1 and done + self.sets < calls:
             self._alter((self.ours.offset + done + self.draw.randrange(1, self.sets)) % self.sets)
@@ -300,6 +306,7 @@ class Contest:
         begin = time.perf_counter()
         reply, _ = self.reference.ask({"op": "alter", "case": number})
         self.altered = number if reply["altered"] else None
+        self.altered_batches += bool(reply["altered"])
         self.reference.pause()
         self.alterations += 1
         self.altering_s += time.perf_counter() - begin

@@ -206,7 +206,8 @@ class Judge:
         with phase(phases, "roofline"):
             bound, why = self._roofline(measured)
         notes += [why] if why else []
-        base = replace(base, resources={**base.resources, "samples": contest.samples.counts()})
+        looked = {"samples": contest.samples.counts(), "altered_batches": contest.altered_batches}
+        base = replace(base, resources={**base.resources, **looked})
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
         if bound is not None and measured.candidate_ms * _IMPOSSIBLE[self.target.kind] < _bytes_ms(bound):
             times = _bytes_ms(bound) / measured.candidate_ms

@@ -316,6 +316,8 @@ def classify(error: BaseException) -> str:
 def explain(error: BaseException) -> str:
     """The exception and the candidate's own frames that led to it."""
     lines = [f"{type(error).__name__}: {str(error)[:1500]}"]
+    if isinstance(error, AttributeError) and "undefined symbol" in lines[0]:
+        lines[0] += ' (a function that Python calls is declared extern "C" under exactly that name)'
     for frame in traceback.extract_tb(error.__traceback__):
         if os.path.basename(frame.filename) == "candidate.py":
             lines.append(f"  candidate.py line {frame.lineno}, in {frame.name}: {frame.line}")

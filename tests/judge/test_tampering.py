@@ -203,6 +203,36 @@ def test_results_that_are_given_again_are_found(
     assert "given again" in found.message
 
 
+KEPT_NATIVELY = """
+#include <map>
+#include <vector>
+#include <cstring>
+extern "C" void kernel(const float* x, float* y, int rows, int cols) {
+    static std::map<const float*, std::vector<float>> kept;
+    std::vector<float>& sums = kept[x];
+    if (sums.empty()) {
+        sums.resize(rows);
+        for (int r = 0; r < rows; ++r) {
+            double sum = 0;
+            for (int c = 0; c < cols; ++c) sum += x[(long)r * cols + c];
+            sums[r] = (float)sum;
+        }
+    }
+    std::memcpy(y, sums.data(), rows * sizeof(float));
+}
+"""
+
+
+@pytest.mark.parametrize("batch_ms", [0.001, 60.0])
+def test_results_kept_in_native_code_are_found_however_few_calls_a_batch_has(batch_ms: float) -> None:
+    with Judge(row_sum_spec(), CPU, replace(SETTINGS, batch_ms_cpu=batch_ms)) as judge:
+        honest = judge.evaluate(native())
+        assert honest.status == "correct", honest.message
+        assert honest.resources["altered_batches"] > 0
+        found = judge.evaluate(native(KEPT_NATIVELY))
+        assert (found.status, "given again" in found.message) == ("tampering", True), found.message
+
+
 @pytest.mark.parametrize("readable", [True, False])
 def test_honest_kernels_pass_however_they_are_looked_at(
     judge: Judge, readable: bool, monkeypatch: pytest.MonkeyPatch
