@@ -77,7 +77,7 @@ def _cheat(path: Path, gpu: bool) -> Cheat:
 
 
 def accepted(expects: str, found: Mapping[str, Any], honest_high: float = 1.0) -> bool:
-    """Whether a verdict falls for a cheat; see :data:`EXPECTATIONS`. ``honest_high`` is the upper border of the honest sibling's interval."""
+    """Whether a verdict falls for a cheat (:data:`EXPECTATIONS`); ``honest_high`` is the upper border of the sibling's interval."""
     if expects == "rejected":
         return found["status"] == "correct" or (found["status"] == "checked" and bool(found["numerics"]))
     credited = found["status"] == "correct" and found["fitness"] > 0
@@ -107,6 +107,7 @@ def _kept(found: Evaluation, begin: float) -> dict[str, Any]:
         "fitness": found.fitness,
         "interval": [found.timing.low, found.timing.high] if found.timing else None,
         "message": found.message[:500],
+        "samples": found.resources.get("samples"),
         "isolation": found.isolation,
         "target": found.target,
         "seconds": round(time.perf_counter() - begin, 2),

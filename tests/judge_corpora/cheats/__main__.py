@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["KERNELEVOLVE_HOME"] = folder  # cheats look for what others left there, and leave things themselves
         for _, members in groupby(todo, key=_group):
             _judge(list(members), record)
-    results = [record.results[_key(c)] for c in wanted]
+    results = [{**record.results[_key(c)], "kinds": c.kinds, "gap": c.gap} for c in wanted]
     specs = {c.problem.name for c in wanted}
     refused = [
         f"{r['name']} {r['place']}"
@@ -96,6 +96,7 @@ def _report(results: list[dict[str, Any]], refused: list[str], file: str | None)
     taken = [r for r in results if r["accepted"]]
     gaps = [r["name"] for r in taken if r["gap"]]
     failed = [r["name"] for r in taken if not r["gap"]]
+    blamed = [r["name"] for r in results if r["status"] == "infrastructure"]
     closed = [r["name"] for r in results if r["gap"] and not r["accepted"]]
     kinds = sorted({k for r in results for k in r["kinds"]})
     summary = {
@@ -114,9 +115,11 @@ def _report(results: list[dict[str, Any]], refused: list[str], file: str | None)
         print(f"known gaps that were not accepted this time: {', '.join(closed)}")
     if failed:
         print(f"ACCEPTED: {', '.join(failed)}")
+    if blamed:
+        print(f"put down to the judge's own trouble: {', '.join(blamed)}")
     if refused:
         print(f"honest siblings that were refused: {', '.join(refused)}")
-    return 1 if failed or refused else 0
+    return 1 if failed or refused or blamed else 0
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,6 +12,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from tests.judge_corpora.hostile.candidates import candidates
 from tests.judge_corpora.hostile.run import judge_all, order
 from tests.judge_corpora.record import Record, default_path, write_summary
 
@@ -32,16 +34,17 @@ def main(arguments: list[str] | None = None) -> int:
     if wanted:
         stop = begin + options.seconds
         runs = sum(key.startswith("left") for key in record.results)
-        with (
-            tempfile.TemporaryDirectory(prefix="hostile-") as folder,
-            tempfile.TemporaryDirectory(prefix="home-") as home,
-        ):
-            os.environ["KERNELEVOLVE_HOME"] = home  # nothing of a person's is within reach of what runs here
-            for found in judge_all(((i, h) for i, h in wanted if time.monotonic() < stop), Path(folder)):
+        folder = tempfile.mkdtemp(prefix="hostile-")
+        os.environ["KERNELEVOLVE_HOME"] = f"{folder}/home"  # nothing of a person's is within reach of what runs here
+        os.mkdir(f"{folder}/temporary")
+        try:
+            for found in judge_all(((i, h) for i, h in wanted if time.monotonic() < stop), Path(folder, "temporary")):
                 key = found.pop("key")
                 record.add(key if key.isdigit() else f"{key} of run {runs + 1}", found)
                 if found.get("fair") is False:
                     print(f"UNFAIR {found['name']}: {found['status']}: {found['message'][:200]}", flush=True)
+        finally:
+            subprocess.run(["rm", "-rf", folder], check=False)  # deeper than Python's own removal goes
     return _report(record.results, options.json)
 
 
@@ -62,7 +65,8 @@ def _report(results: dict[str, dict[str, Any]], file: str | None) -> int:
         )
     total = sum(seconds.values())
     wrong = [r for r in right if r["status"] != "correct"]
-    unfair = [r for r in hostile if not r["fair"]]
+    fair = {h.name: h.fair for h in candidates()}
+    unfair = [r for r in hostile if r["status"] not in fair[r["name"]]]
     print(f"{len(hostile)} hostile candidates of {len(by_name)} kinds in {total:.0f} s ({total / max(len(hostile), 1):.2f} s each); "
           f"{len(unfair)} with a verdict that is not fair; {len(right)} right kernels among them, {len(right) - len(wrong)} found correct; "
           f"left behind: {', '.join(left) or 'nothing'}")  # fmt: skip
