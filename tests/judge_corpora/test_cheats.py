@@ -14,7 +14,7 @@ from tests.judge_corpora.cheats.__main__ import main
 from tests.judge_corpora.cheats.kinds import KINDS, NOT_JUDGED
 from tests.judge_corpora.entry import EntryError
 
-SAMPLE = "phase_by_count fewer_calls_counted_right lazy_mode replay_by_shape stale_buffer forged_reply_and_exit".split()
+SAMPLE = "phase_by_count fewer_calls lazy_mode replay_by_shape stale_buffer forged_reply_and_exit".split()
 
 
 def test_no_cheat_of_the_sample_is_credited_and_an_honest_kernel_is_accepted_before_and_after() -> None:
@@ -38,7 +38,7 @@ def test_every_cheat_gets_past_the_static_review(gpu: bool) -> None:
     assert len(known) >= (15 if gpu else 60)
     for cheat in known:
         assert set(cheat.kinds) <= set(KINDS), cheat.name
-        assert cheat.entry.spec == cheat.problem.spec
+        assert cheat.problem.spec.name == cheat.problem.name
         get(cheat.entry.language).check(cheat.entry.source())
 
 
