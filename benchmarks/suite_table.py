@@ -5,7 +5,8 @@
 
 Only confirmed figures are shown: those of the fresh-process re-run. Where PyTorch is recommended, also for want of a correct candidate,
 the shipped ratio counts as 1; runs that failed count nowhere. With
-``--copy-gbs`` (a measured device-to-device copy) a column gives the share of that bandwidth instead of the target's nominal one.
+``--copy-gbs`` (a device-to-device copy, measured by device events) a column gives the share of that bandwidth instead of the target's
+nominal one, by device events too where there are any: the judge's wall clock also holds the gap between an L2 flush and the launch.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def main() -> None:
     parser.add_argument("--copy-gbs", type=float)
     options = parser.parse_args()
     rows = [row for file in options.files for row in json.loads(file.read_text())["rows"]]
-    share = "of copy" if options.copy_gbs else "of roofline"
+    share = "of copy bandwidth" if options.copy_gbs else "of roofline"
     print(f"| spec | dtype | eager ms | compile ms | kernel ms | speed-up (95% interval) | {share} | recommended |")
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:
@@ -52,6 +53,8 @@ def _line(row: dict[str, Any], copy_gbs: float | None) -> str:
     fraction = row["roofline"]
     if fraction is not None and copy_gbs:
         fraction *= targets.load(row["target"]).memory_bandwidth_gbs / copy_gbs
+        if row.get("event_ms"):
+            fraction *= row["kernel_ms"] / row["event_ms"]
     compiled = f"{row['compile_ms']:.3g}" if row["compile_ms"] else "–"
     return (
         f"| {row['spec']} | {row['dtype']} | {row['eager_ms']:.3g} | {compiled} | {row['kernel_ms']:.3g} | "

@@ -97,7 +97,8 @@ def _table(verdict: Evaluation) -> Table:
     if verdict.roofline and verdict.roofline.fraction is not None:
         table.add_row("roofline", f"{100 * verdict.roofline.fraction:.0f}% of the {verdict.roofline.limit} bound")
     for name, value in sorted(verdict.resources.items()):
-        table.add_row(name.replace("_", " "), escape(str(value)))
+        text = "; ".join(map(str, value)) or "nothing" if isinstance(value, list) else str(value)
+        table.add_row(name.replace("_", " "), escape(text))
     if verdict.isolation:
         table.add_row("isolation", verdict.isolation)
     table.add_row("took", f"{sum(verdict.phases.values()):.1f} s")

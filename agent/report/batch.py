@@ -31,6 +31,8 @@ class BatchRow:
     low: float | None = None
     high: float | None = None
     kernel_ms: float | None = None
+    event_ms: float | None = None
+    """The kernel's time by device events, which hold no gap between launches; None on a CPU."""
     eager_ms: float | None = None
     compile_ms: float | None = None
     roofline: float | None = None
@@ -56,6 +58,7 @@ class BatchRow:
             low=t.low if t else None,
             high=t.high if t else None,
             kernel_ms=t.candidate_ms if t else None,
+            event_ms=t.event_ms if t else None,
             eager_ms=t.baselines.get("eager") if t else None,
             compile_ms=t.baselines.get("compile") if t else None,
             roofline=verdict.roofline.fraction if verdict and verdict.roofline else None,

@@ -14,6 +14,7 @@ from typing import Any
 from evaluators import languages
 from evaluators.candidate import Candidate, Twin
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected
+from evaluators.judge import further
 from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
 from evaluators.judge.session import Session, phase
@@ -27,6 +28,8 @@ from evaluators.verdict import Accuracy, Evaluation
 
 SMALL = 1 << 17
 """Input elements up to which numerics run at full size at once."""
+_POISON = 0xFF
+_OTHER_SIZES, _OTHER_ELEMENTS = 2, 1 << 12
 LARGEST = 1 << 23
 """Input elements beyond which the interpreter is not tried."""
 
@@ -165,7 +168,9 @@ def numerics(
         if attempt is None and full > LARGEST:
             break
         try:
-            found, isolation = _interpret(absent, build, attempt)
+            found, more, isolation = _interpret(absent, build, attempt)
+        except further.Beyond:
+            raise
         except Failed as error:
             if attempt is not None and error.status in ("crash", "wrong_shape", "load_error"):
                 failure = error  # perhaps only because the kernel is specialised for its full shape
@@ -174,7 +179,7 @@ def numerics(
                 break
             raise
         sizes = "at full size" if attempt is None else _sizes(attempt)
-        return found, f"numerics checked in Triton's interpreter {sizes} ({found.seeds} seeds)", isolation
+        return found, f"numerics checked in Triton's interpreter {sizes} ({found.seeds} seeds){more}", isolation
     if failure is not None and full <= LARGEST:
         raise failure
     return None, "numerics NOT checked (too large for the interpreter, and the kernel takes no smaller shape)", ""
@@ -187,13 +192,13 @@ def _by_twin(absent: Absent, twin: Twin, language: str) -> tuple[Accuracy, str, 
         checked = languages.get(language)
         checked.check(twin.source)
         build = checked.build(twin.source, absent.target)
-        found, isolation = _interpret(absent, build, dict(twin.dims))
+        found, more, isolation = _interpret(absent, build, dict(twin.dims), fixed=True)
     except (SourceRejected, CompileFailed) as error:
         raise Failed("compile_error", f"the same schedule {sizes}: {error}") from None
     except Failed as failure:
         raise Failed(failure.status, f"the same schedule {sizes}: {failure.message}") from None
     schedule = f"the same schedule but for {twin.changed}" if twin.changed else "the same schedule"
-    how = f"{schedule} checked in Triton's interpreter {sizes} ({found.seeds} seeds); the full-size text itself was compiled, not run"
+    how = f"{schedule} checked in Triton's interpreter {sizes} ({found.seeds} seeds){more}; the full-size text itself was compiled, not run"
     return found, how, isolation
 
 
@@ -201,12 +206,21 @@ def _sizes(dims: Mapping[str, int]) -> str:
     return "at " + ", ".join(f"{k}={v}" for k, v in dims.items())
 
 
-def _interpret(absent: Absent, build: Build, dims: dict[str, int] | None) -> tuple[Accuracy, str]:
+def _interpret(
+    absent: Absent, build: Build, dims: dict[str, int] | None, fixed: bool = False
+) -> tuple[Accuracy, str, str]:
+    """Accuracy, what else was checked in words, and the isolation; a kernel that is ``fixed`` is not tried at other sizes."""
     settings = replace(absent.settings, seeds=2, run_s=absent.settings.interpreter_s)
     reference = absent.reference(dims)
     with Session(build, absent.zygote("interpreter"), reference, settings, interpreter=True) as session:
-        session.load()
-        return session.correctness((0xFF,)), session.isolation
+        session.start()
+        found = session.correctness((_POISON,))
+        lines = [further.hard_inputs(session, _POISON)]
+        if not fixed:
+            count = min(settings.other_sizes, _OTHER_SIZES)
+            places = reference.elsewhere(further.ELSEWHERE, count, _OTHER_ELEMENTS)
+            lines.append(further.other_sizes(session, places, _POISON))
+        return found, "".join(f", {line}" for line in lines if line), session.isolation
 
 
 def shrink(spec: KernelSpec, elements: Callable[[Mapping[str, int]], int | None]) -> dict[str, int] | None:

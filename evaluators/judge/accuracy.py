@@ -26,11 +26,13 @@ accepted). Integers and bools must equal the reference's or the oracle's. A decl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+
+from evaluators.judge import patterns
 
 FACTOR = 2.0
 _ROUNDOFF = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float64: 2.0**-53}
@@ -46,12 +48,13 @@ def chunk(device: Any) -> int:
 @dataclass(frozen=True)
 class Errors:
     """Distance of one output from the oracle: relative Frobenius norm, largest scaled element error, largest absolute error;
-    ``finite`` where no element of either is NaN or infinite."""
+    ``finite`` where no element of either is NaN or infinite; the oracle's root mean square."""
 
     norm: float
     element: float
     absolute: float
     finite: bool = True
+    rms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def errors(value: Any, oracle: Any) -> Errors:
                 element, float(scaled) if math.isfinite(float(scaled)) else float(gap.nan_to_num_(0.0, 0.0).max())
             )
     size, norm = math.sqrt(square), math.sqrt(scale_square)
-    return Errors(size / norm if norm else (0.0 if size == 0 else math.inf), element, absolute, finite)
+    return Errors(size / norm if norm else (0.0 if size == 0 else math.inf), element, absolute, finite, rms)
 
 
 def _chunks(value: Any, oracle: Any) -> Iterator[tuple[Any, Any]]:
@@ -141,26 +144,27 @@ def judge_floating(
     # Where reference and oracle are one, the reference is known to be finite throughout.
     problem = "" if reference is oracle and found.finite else _nonfinite(value, reference, oracle)
     if problem:
-        return Finding(False, found, limit, problem)
+        return Finding(False, found, limit, problem + _pattern(value, oracle, _differs_in_kind))
     if tolerance is not None:
         atol, rtol = tolerance
         worst = max(
             (float(((y - e).abs() - rtol * e.abs()).nan_to_num(0.0).max()) for y, e in _chunks(value, oracle)),
             default=0.0,
         )
-        return Finding(
-            worst <= atol,
-            found,
-            limit,
-            f"largest |y - e| - rtol*|e| is {worst:.3g}, declared atol {atol:g}, rtol {rtol:g}",
-        )
+        detail = f"largest |y - e| - rtol*|e| is {worst:.3g}, declared atol {atol:g}, rtol {rtol:g}"
+        if worst > atol:
+            detail += _where(value, oracle, lambda y, e: (y.double() - e).abs() > atol + rtol * e.abs())
+        return Finding(worst <= atol, found, limit, detail)
     ok = found.norm <= limit.norm and found.element <= limit.element
     detail = (
         f"relative norm error {found.norm:.2e} (limit {limit.norm:.2e}, reference {limit.reference:.2e}), "
         f"element error {found.element:.2e} (limit {limit.element:.2e})"
     )
     if not ok:
-        detail += _where(value, oracle)
+        # Where no single element is beyond its limit, all of them together are: then those that contribute.
+        bound = limit.element if found.element > limit.element else limit.norm
+        rms = found.rms
+        detail += _where(value, oracle, lambda y, e: (y.double() - e).abs() > bound * (e.abs() + rms))
     return Finding(ok, found, limit, detail)
 
 
@@ -169,7 +173,9 @@ def judge_exact(value: Any, reference: Any, oracle: Any) -> Finding:
     same = (value == reference) | (value == oracle)
     wrong = int((~same).sum())
     found = Errors(wrong / max(value.numel(), 1), float(wrong > 0), float(wrong > 0))
-    detail = "exact" if not wrong else f"{wrong} of {value.numel()} elements differ" + _where(value, reference)
+    detail = "exact"
+    if wrong:
+        detail = f"{wrong} of {value.numel()} elements differ" + _where(value, reference, lambda y, r: y != r)
     return Finding(wrong == 0, found, Gates(0.0, 0.0, 0.0), detail)
 
 
@@ -189,8 +195,17 @@ def _nonfinite(value: Any, reference: Any, oracle: Any) -> str:
     return ""
 
 
-def _where(value: Any, oracle: Any) -> str:
-    """The worst element: index, what was found, what was expected."""
+def _differs_in_kind(value: Any, oracle: Any) -> Any:
+    return torch.isfinite(value) != torch.isfinite(oracle)
+
+
+def _pattern(value: Any, oracle: Any, wrong_of: Callable[[Any, Any], Any]) -> str:
+    found = patterns.describe(value, oracle, wrong_of)
+    return f"; {found}" if found else ""
+
+
+def _where(value: Any, oracle: Any, wrong_of: Callable[[Any, Any], Any]) -> str:
+    """The worst element (index, what was found, what was expected), and what the wrong ones have in common."""
     gap = (value.double() - oracle.double()).abs().nan_to_num(0.0).reshape(-1)
     if not gap.numel():
         return ""
@@ -200,8 +215,7 @@ def _where(value: Any, oracle: Any) -> str:
     for size in reversed(oracle.shape):
         index.append(rest % size)
         rest //= size
-    wrong = int((gap > 1e-3 * (oracle.double().abs().reshape(-1) + oracle.double().square().mean().sqrt())).sum())
     return (
-        f"; worst at {list(reversed(index))}: got {float(value.reshape(-1)[at]):.6g}, expected {float(oracle.reshape(-1)[at]):.6g}; "
-        f"{wrong} of {gap.numel()} elements are off by more than 0.1%"
+        f"; worst at {list(reversed(index))}: got {float(value.reshape(-1)[at]):.6g}, expected {float(oracle.reshape(-1)[at]):.6g}"
+        + _pattern(value, oracle, wrong_of)
     )

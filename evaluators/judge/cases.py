@@ -12,6 +12,7 @@ import torch
 
 from evaluators.errors import JudgeError
 from evaluators.judge import accuracy, wire
+from evaluators.judge.selections import Selections, Ties, ties
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model, to_float64
@@ -24,6 +25,21 @@ class Expected:
     reference: Any
     oracle: Any
     gates: accuracy.Gates | None
+    ties: Ties | None = None
+    """What else is right, where the output holds positions that PyTorch leaves open among equal values."""
+    unordered: int | None = None
+    """The dim along which the output's values have no promised order; reference and oracle are then sorted."""
+
+    def judge(self, value: Any, tolerance: tuple[float, float] | None) -> accuracy.Finding:
+        """Judge a candidate's output of the expected shape and dtype."""
+        if self.unordered is not None:
+            value = value.sort(self.unordered).values
+        if self.ties is not None:
+            return self.ties.judge(value, self.reference, self.oracle)
+        if self.gates is None:
+            return accuracy.judge_exact(value, self.reference, self.oracle)
+        shadow = self.oracle if self.reference is None else self.reference
+        return accuracy.judge_floating(value, shadow, self.oracle, self.gates, tolerance)
 
 
 @dataclass
@@ -37,16 +53,24 @@ class Case:
     result_tree: Any
     expected: list[Expected]
     outputs: list[Any]
-    inputs_may_change: bool
+    after: dict[int, Expected]
+    """What the input tensors that the reference changes hold after its call, by their places."""
     overlapping: list[bool]
     """Whether elements of an output share memory in the reference's own result."""
     moved: list[accuracy.Errors]
     """The oracle's own change, per output, when inputs move by a unit roundoff: the conditioning of the problem."""
     fingerprints: list[tuple[int, int]] | None = None
     """Of large inputs, which exist once only, in their shared blocks; ``inputs`` are then views of these."""
+    words: str = ""
+    """Of hard inputs, how they differ from what the spec describes."""
     passed: list[Any] | None = None
     """Candidate outputs already found correct: equal ones need no second comparison."""
     verdict: dict[str, Any] | None = None
+
+    @property
+    def inputs_may_change(self) -> bool:
+        """Whether the reference changes its inputs."""
+        return bool(self.after)
 
 
 def build_case(
@@ -56,34 +80,39 @@ def build_case(
     seed: int,
     dims: Mapping[str, int] | None,
     moved: list[accuracy.Errors] | None = None,
+    inputs: list[Any] | None = None,
 ) -> Case:
-    """Inputs of ``seed``, the reference's result on them, and the float64 oracle's with its gates.
+    """Inputs of ``seed`` (or ``inputs`` in their place), the reference's result on them, and the float64 oracle's with its gates.
 
     ``moved`` is the conditioning found with another seed of the same spec, which saves finding it again.
 
     Raises :class:`JudgeError` where the reference itself fails.
     """
-    inputs = list(make_inputs(spec, seed, device, dims))
+    inputs = inputs or list(make_inputs(spec, seed, device, dims))
     tensors: list[Any] = []
     tree = wire.flatten(inputs, tensors)
     pristine = [t.clone(memory_format=torch.preserve_format) for t in tensors]
     with torch.no_grad():
-        result = _run(copy.deepcopy(model), inputs, seed, spec, "the reference")
-        changed = any(not same(a, b) for a, b in zip(tensors, pristine, strict=True))
+        with Selections() as theirs:
+            result = _run(copy.deepcopy(model), inputs, seed, spec, "the reference")
+        changed = {i: a for i, (a, b) in enumerate(zip(tensors, pristine, strict=True)) if not same(a, b)}
         if changed:
             inputs = wire.rebuild(tree, [t.clone(memory_format=torch.preserve_format) for t in pristine])
         del tensors, pristine
-        oracle = _run(*to_float64(model, inputs), seed, spec, "the float64 oracle")
+        wide_model, wide_inputs = to_float64(model, inputs)
+        with Selections() as exact:
+            oracle = _run(wide_model, wide_inputs, seed, spec, "the float64 oracle")
         flat: list[list[Any]] = [[], []]
         trees = [wire.flatten(value, into) for value, into in zip((result, oracle), flat, strict=True)]
         if moved is None:
             moved = _conditioning(spec, model, inputs, flat[1], seed)
-        expected = [_expect(*outputs) for outputs in zip(*flat, moved, strict=True)]
+        expected = [_expect(r, o, m, theirs, exact) for r, o, m in zip(*flat, moved, strict=True)]
+        after = _after(changed, wide_inputs, moved)
     overlapping = [wire.overlaps(t.shape, t.stride()) for t in flat[0]]
     outputs = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in flat[0]]
     kept: list[Any] = []
     wire.flatten(inputs, kept)
-    return Case(seed, kept, tree, trees[0], expected, outputs, changed, overlapping, moved)
+    return Case(seed, kept, tree, trees[0], expected, outputs, after, overlapping, moved)
 
 
 def elements(spec: KernelSpec, dims: Mapping[str, int] | None) -> int:
@@ -117,12 +146,33 @@ def _conditioning(
     ]
 
 
-def _expect(reference: Any, oracle: Any, moved: accuracy.Errors) -> Expected:
+def _expect(
+    reference: Any,
+    oracle: Any,
+    moved: accuracy.Errors,
+    theirs: Selections | None = None,
+    exact: Selections | None = None,
+) -> Expected:
+    open_positions = unordered = None
+    if theirs is not None and exact is not None and theirs.made:
+        open_positions = ties(reference, oracle, theirs, exact)
+        unordered = theirs.unordered(reference)
+        if unordered is not None:
+            reference, oracle = reference.sort(unordered).values, oracle.sort(unordered).values
     if not reference.is_floating_point():
-        return Expected(reference.clone(), oracle, None)
+        return Expected(reference.clone(), oracle, None, open_positions, unordered)
     wide = oracle.double()
     own = accuracy.errors(reference, wide)
-    return Expected(None if own.finite else reference.clone(), wide, accuracy.gates(own, moved, reference.dtype))
+    kept = None if own.finite else reference.clone()
+    return Expected(kept, wide, accuracy.gates(own, moved, reference.dtype), None, unordered)
+
+
+def _after(changed: Mapping[int, Any], wide_inputs: list[Any], moved: list[accuracy.Errors]) -> dict[int, Expected]:
+    """What changed inputs must hold afterwards, as the reference left them and as the oracle did."""
+    tensors: list[Any] = []
+    wire.flatten(wide_inputs, tensors)
+    most = accuracy.Errors(max((m.norm for m in moved), default=0.0), max((m.element for m in moved), default=0.0), 0.0)
+    return {i: _expect(t, tensors[i], most) for i, t in changed.items()}
 
 
 def perturb(model64: Any, inputs64: Any, model: Any, inputs: Any, seed: int) -> None:
@@ -169,13 +219,7 @@ def compare(case: Case, values: list[Any], spec: KernelSpec) -> dict[str, Any]:
     if case.passed is not None and case.verdict is not None and all(map(torch.equal, values, case.passed)):
         return case.verdict
     tolerance = (spec.tolerance.atol, spec.tolerance.rtol) if spec.tolerance else None
-    findings = []
-    for value, want in zip(values, case.expected, strict=True):
-        if want.gates is None:
-            findings.append(accuracy.judge_exact(value, want.reference, want.oracle))
-        else:
-            shadow = want.oracle if want.reference is None else want.reference
-            findings.append(accuracy.judge_floating(value, shadow, want.oracle, want.gates, tolerance))
+    findings = [want.judge(value, tolerance) for value, want in zip(values, case.expected, strict=True)]
     verdict = summary(findings)
     if verdict["ok"]:
         case.passed, case.verdict = [v.clone() for v in values], verdict

@@ -28,6 +28,8 @@ _ALONE = 5
 _STOPS = 10
 """Moments at which a watched batch is stopped. Results are looked at only in the first, of which nothing is known to the candidate."""
 _IDLE_NS = 1_000_000
+_ALTERED, _ALTERING_S = 3, 1.0
+"""Watched batches, at most, in which inputs change, and seconds that may be spent on that in all."""
 _SPARE, _ROUND_MS = 1.15, 0.25
 """Handing results over is free as long as it takes at most this many times what the reference's process needs for as many bytes, and
 these milliseconds for a request and its reply."""
@@ -51,6 +53,9 @@ class Contest:
         self.cut_short = False
         self.wrong = ""
         self.behind: list[bool] = []
+        self.altered: int | None = None
+        """The set whose inputs are other ones than at the batch's beginning."""
+        self.alterations, self.altering_s = 0, 0.0
         self.samples = Samples(session.build.native)
         self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets, floored=True)
 
@@ -111,7 +116,7 @@ class Contest:
         there will be, is not settled beforehand, so nothing can be learnt from those that were."""
         rows: list[tuple[float, ...]] = []
         settings, watched = self.session.settings, 0
-        wanted = settings.watched
+        wanted = settings.watched * (2 if self.session.closer else 1)
         if self.session.inputs_may_change:
             wanted = 0  # no result can be checked
         elif self.ours.calls <= self.sets:
@@ -218,6 +223,8 @@ class Contest:
 
     def _watch(self) -> None:
         """A turn that is not timed, stopped at moments drawn at random within the time that a turn takes."""
+        if self.handing != "describe":
+            self._alter(self.draw.randrange(self.sets))
         ours, first = self.ours, self.draw.uniform(0.03, 0.97)
         moments = [
             m * ours.shortest_s for m in (first, *sorted(self.draw.uniform(first, 0.99) for _ in range(_STOPS - 1)))
@@ -237,6 +244,7 @@ class Contest:
                 claims.append((self.worker.cpu_ns() - before, self.page.count))
                 if number == 0:
                     self._look()
+                    self._alter_one_to_come()
                     self.samples.map(self.worker.pid)
                 self.samples.take(self.worker.pid)
                 self.worker.go()
@@ -276,6 +284,22 @@ class Contest:
                 self.wrong = verdict["detail"]
         self.reference.pause()
 
+    def _alter_one_to_come(self) -> None:
+        """Change inputs of a set that is not under way and whose turn will come again in this batch."""
+        done, calls = self.page.count, self.ours.calls
+        if self.sets > 1 and done + self.sets < calls:
+            self._alter((self.ours.offset + done + self.draw.randrange(1, self.sets)) % self.sets)
+
+    def _alter(self, number: int) -> None:
+        if self.alterations >= _ALTERED * (2 if self.session.closer else 1) or self.altering_s > _ALTERING_S:
+            return
+        begin = time.perf_counter()
+        reply, _ = self.reference.ask({"op": "alter", "case": number})
+        self.altered = number if reply["altered"] else None
+        self.reference.pause()
+        self.alterations += 1
+        self.altering_s += time.perf_counter() - begin
+
     def _judge_progress(self) -> None:
         """Raise :class:`Failed` where claims lag behind the processor time used, again and again: such calls are never made."""
         if sum(self.behind) >= 2 and sum(self.behind) * 2 >= len(self.behind):
@@ -306,6 +330,9 @@ class Contest:
                 raise Failed(
                     verdict["status"], f"correct when called once, wrong in a timed batch: {verdict['detail']}"
                 )
+        if self.altered is not None:
+            self.reference.ask({"op": "restore", "case": self.altered})
+            self.altered = None
         self.reference.pause()
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import tempfile
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -18,8 +20,10 @@ from evaluators.candidate import Candidate
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing, UnknownLanguage
 from evaluators.home import home
 from evaluators.ir.kernel import Program
+from evaluators.judge import further
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.contest import Contest
+from evaluators.judge.device_lock import DeviceLock
 from evaluators.judge.diagnose import diagnose
 from evaluators.judge.fallback import allowed
 from evaluators.judge.processes import Failed, Server, environment
@@ -29,6 +33,7 @@ from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.transport import usable_ipc
 from evaluators.judge.workers import Worker
+from evaluators.languages.sightings import CLOSER
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 from evaluators.verdict import Evaluation, Roofline, Timing
@@ -141,6 +146,7 @@ class Judge:
                 **build.resources,
                 "uses_library": review.uses_library,
                 "library_calls": list(review.library_calls),
+                "seen": [str(s) for s in review.sightings],
             },
         )
         try:
@@ -152,6 +158,7 @@ class Judge:
             assert self.reference is not None
             assert self.zygote is not None
             with Session(build, self.zygote, self.reference, self.settings, self.triton_seed) as session:
+                session.closer = any(s.kind in CLOSER for s in review.sightings)
                 return self._close(self._judge(session, base, timed, phases, whole), phases)
         except JudgeError as error:
             self.close()
@@ -167,25 +174,31 @@ class Judge:
         self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float], whole: bool
     ) -> Evaluation:
         base = replace(base, isolation=session.isolation)
+        lock = DeviceLock(self.environment.get("uuid", self.device), self.settings.device_wait_s)
         try:
-            with phase(phases, "load"):
-                session.load()
-                base = replace(base, isolation=session.isolation)
-            with phase(phases, "correctness"):
-                accuracy = session.correctness(_POISONS)
+            with self._having(lock, False, phases):
+                with phase(phases, "load"):
+                    session.start()
+                    base = replace(base, isolation=session.isolation)
+                with phase(phases, "correctness"):
+                    accuracy = session.correctness(_POISONS)
+                self._further(session, phases, whole)
             with phase(phases, "reference"):
                 may = allowed(self._traced())
             outside = [n for n in session.operators if n not in may]
             resources = session.resources({**base.resources, "library_operators": session.operators})
             base = replace(base, accuracy=accuracy, resources=resources)
             if not timed:
-                return replace(base, status="correct", message="correct; not timed")
+                said = "; ".join(["correct; not timed", *session.further])
+                return replace(base, status="correct", message=said)
             batch_ms = self.settings.batch_ms_gpu if self.device == "cuda" else self.settings.batch_ms_cpu
             contest = Contest(session, batch_ms)
-            with phase(phases, "baselines"):
-                contest.prepare(whole)
-            with phase(phases, "timing"):
-                measured, notes = contest.run(whole)
+            with self._having(lock, True, phases):
+                with phase(phases, "baselines"):
+                    contest.prepare(whole)
+                with phase(phases, "timing"):
+                    measured, notes = contest.run(whole)
+                notes += session.further
         except Failed as failure:
             partial = session.accuracy if session.accuracy is not None else base.accuracy
             return replace(base, status=failure.status, message=failure.message, accuracy=partial)  # type: ignore[arg-type]
@@ -206,6 +219,28 @@ class Judge:
                 0, f"does not count as a generated kernel: {who}" + (f" ({share:.0%} of samples)" if share else "")
             )
         return replace(found, message="; ".join(notes))
+
+    @contextmanager
+    def _having(self, lock: DeviceLock, alone: bool, phases: dict[str, float]) -> Iterator[None]:
+        """Have the device, and note how long that was waited for."""
+        with lock.held(alone) as waited:
+            phases["waiting"] = phases.get("waiting", 0.0) + waited
+            yield
+
+    def _further(self, session: Session, phases: dict[str, float], whole: bool) -> None:
+        """Checks beyond the spec's own inputs and sizes; raises :class:`Failed`. On a GPU other sizes may mean compiling for each of
+        them, so there they wait for what will be reported."""
+        assert self.reference is not None
+        with phase(phases, "hard inputs"):
+            session.further.append(further.hard_inputs(session, _POISONS[0]))
+        if self.device == "cpu" or whole:
+            with phase(phases, "other sizes"):
+                count = self.settings.other_sizes if self.device == "cpu" else min(self.settings.other_sizes, 3)
+                places = self.reference.elsewhere(further.ELSEWHERE, count, self.settings.other_elements)
+                session.further.append(further.other_sizes(session, places, _POISONS[0]))
+        with phase(phases, "repeats"):
+            session.further.append(further.races(session))
+        session.further = [line for line in session.further if line]
 
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
         return replace(

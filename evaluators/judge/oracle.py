@@ -16,8 +16,9 @@ import psutil
 import torch
 
 from evaluators.errors import EvaluatorError, JudgeError, SpecError
-from evaluators.judge import batch, cases, wire, wire_host
+from evaluators.judge import altered, batch, cases, hard, sizes, wire, wire_host
 from evaluators.judge.channel import Channel, Closed
+from evaluators.judge.form import form_problem
 from evaluators.judge.isolation import die_with_parent
 from evaluators.judge.results import deliver
 from evaluators.spec.inputs import make_inputs
@@ -27,6 +28,8 @@ from evaluators.spec.model import build_model, constructor_arguments
 OUTPUT_POISON = 0xA5
 LARGE = 1 << 30
 """Bytes of a case's inputs from which on only the shared copy is kept."""
+SLOW_S = 10.0
+"""Seconds that making a case may take for hard inputs to be tried."""
 Shared = tuple[list[Any], list[dict[str, Any]], list[int]]
 
 
@@ -41,14 +44,22 @@ class Oracle:
         self.dims: dict[str, int] | None = None
         self.cases: dict[int, cases.Case] = {}
         self.shared: dict[int, Shared] = {}
+        self.altered: dict[int, cases.Case] = {}
+        self.level = 0
         self.private: dict[int, list[Any]] = {}
         self.last: dict[int, Any] = {}
         self.shared_parameters: Shared | None = None
         self.batcher: batch.Batcher
         self.ipc = False
+        self.opened: dict[str, Any] = {}
+        self.elsewhere: dict[str, Oracle] = {}
+        self.made_s = 0.0
+        self.unhard = ""
+        """Why there are no hard inputs, once that is known."""
 
     def open(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Take the spec; describe the constructor's arguments."""
+        self.opened = message
         self.spec = KernelSpec.from_json(message["spec"])
         self.device = torch.device(message["device"])
         self.dims = message["dims"]
@@ -61,12 +72,42 @@ class Oracle:
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
         self.seed = message["seed"]
         args, kwargs = constructor_arguments(self.spec, self.dims)
-        device_name = torch.cuda.get_device_name() if self.device.type == "cuda" else "cpu"
+        about = {"device": "cpu"}
+        if self.device.type == "cuda":
+            about = {"device": torch.cuda.get_device_name(), "uuid": str(torch.cuda.get_device_properties().uuid)}
         return {
             "arguments": wire.flatten(list(args), []),
             "keywords": wire.flatten(dict(kwargs), []),
-            "environment": {"torch": torch.__version__, "device": device_name, "cuda": str(torch.version.cuda)},
+            "environment": {"torch": torch.__version__, "cuda": str(torch.version.cuda), **about},
         }, []
+
+    def at(self, dims: dict[str, int] | None) -> Oracle:
+        """The state for other sizes of the same spec; this one for ``None``."""
+        if dims is None:
+            return self
+        key = repr(sorted(dims.items()))
+        if key not in self.elsewhere:
+            other = Oracle()
+            other.open({**self.opened, "dims": dims})
+            self.elsewhere[key] = other
+        return self.elsewhere[key]
+
+    def constructor(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """The constructor's arguments."""
+        args, kwargs = constructor_arguments(self.spec, self.dims)
+        return {"arguments": wire.flatten(list(args), []), "keywords": wire.flatten(dict(kwargs), [])}, []
+
+    def other_sizes(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Other sizes within the declared ranges at which the reference runs, with a case made at each: its number and seed as given."""
+        found: list[dict[str, Any]] = []
+        for dims in sizes.draw(self.spec, self.seed, len(message["seeds"]), message["elements"]):
+            number = len(found)
+            try:
+                self.at(dims).case({"case": message["first"] + number, "seed": message["seeds"][number], "hard": False})
+            except (JudgeError, SpecError):
+                continue  # the reference does not work there, whatever the ranges say
+            found.append(dims)
+        return {"sizes": found}, []
 
     @functools.cached_property
     def model(self) -> Any:
@@ -108,19 +149,23 @@ class Oracle:
         """Describe case ``case`` (made on first use): tree, views, blocks. Inputs are restored and output blocks poisoned."""
         number = message["case"]
         if number not in self.cases:
-            moved = next(iter(self.cases.values())).moved if self.cases else None
-            case = cases.build_case(self.spec, self.model, self.device, message["seed"], self.dims, moved)
+            if self.unhard and message["hard"]:
+                return {"none": self.unhard}, []
+            case = self._make(message["seed"], message["hard"])
+            if case is None:
+                return {"none": self.unhard}, []
             self.cases[number] = case
             self.shared[number] = self._share([*case.inputs, *case.outputs])
             blocks = self.shared[number][0]
             for tensor, block in zip(case.inputs, blocks, strict=False):
                 _fill(block, tensor)
-            if sum(map(wire.nbytes, case.inputs)) > LARGE and self._on_device(blocks):
+            if sum(map(wire.nbytes, case.inputs)) > LARGE and self._on_device(blocks) and not message["hard"]:
                 # Keep one copy, the shared one, and know it by its fingerprint.
                 case.inputs = [wire.view(b, wire.describe(t)) for b, t in zip(blocks, case.inputs, strict=False)]
                 case.fingerprints = list(map(cases.fingerprint, case.inputs))
         case = self.cases[number]
         _, described, fds = self.shared[number]
+        self.altered.pop(number, None)  # by a candidate that failed meanwhile
         self._restore(number)
         return {
             "tree": case.argument_tree,
@@ -128,8 +173,31 @@ class Oracle:
             "outputs": [wire.plain(t) for t in case.outputs],
             "blocks": described,
             "affordable": self._affordable(case),
+            "words": case.words,
             "inputs_may_change": case.inputs_may_change,
         }, fds
+
+    def _make(self, seed: int, harder: bool) -> cases.Case | None:
+        """A case; of hard inputs the hardest on which the reference is finite and a verdict means something, if there are any."""
+        begin = time.perf_counter()
+        if not harder:
+            moved = next(iter(self.cases.values())).moved if self.cases else None
+            case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, moved)
+            self.made_s = time.perf_counter() - begin
+            return case
+        if self.made_s > SLOW_S or self._affordable(next(iter(self.cases.values()))) <= len(self.cases):
+            self.unhard = "they would take too long or too much memory"
+            return None
+        for words, inputs in hard.variants(self.spec, seed, self.device, self.dims):
+            try:
+                case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, None, inputs)
+            except JudgeError:
+                continue  # the reference itself refuses them
+            if hard.meaningful(case.expected):
+                case.words = words
+                return case
+        self.unhard = "none on which the reference is finite and held to a limit"
+        return None
 
     def _affordable(self, case: cases.Case) -> int:
         """How many cases like this one half of the device's memory holds: inputs, output blocks, float64 results and one kept output."""
@@ -172,7 +240,7 @@ class Oracle:
         if case.fingerprints is None:
             for tensor, block in zip(case.inputs, blocks, strict=False):
                 _fill(block, tensor)
-        elif self._changed(case, blocks) is not None:
+        elif not all(self._untouched(case, blocks[i], i) for i in range(len(case.inputs))):
             again: list[Any] = []
             wire.flatten(list(make_inputs(self.spec, case.seed, self.device, self.dims)), again)
             for tensor, block in zip(again, blocks, strict=False):
@@ -181,16 +249,27 @@ class Oracle:
             block.fill_(OUTPUT_POISON)
         self._settle()
 
-    def _changed(self, case: cases.Case, blocks: list[Any]) -> int | None:
-        """Index of the first input tensor whose shared block no longer holds what it held, if any."""
+    def _untouched(self, case: cases.Case, block: Any, index: int) -> bool:
+        """Whether the shared block of an input tensor still holds what it held."""
+        tensor = case.inputs[index]
+        if case.fingerprints is not None:
+            return cases.fingerprint(tensor) == case.fingerprints[index]
+        return cases.same(wire.view(block, wire.describe(tensor)).to(self.device), tensor)
+
+    def _inputs_problem(self, case: cases.Case, blocks: list[Any]) -> str:
+        """What is wrong with the inputs after a call: each is as it was, or as the reference leaves it. Empty where nothing is."""
         for index, (tensor, block) in enumerate(zip(case.inputs, blocks, strict=False)):
-            if case.fingerprints is not None:
-                same = cases.fingerprint(tensor) == case.fingerprints[index]
-            else:
-                same = cases.same(wire.view(block, wire.describe(tensor)).to(self.device), tensor)
-            if not same:
-                return index
-        return None
+            if self._untouched(case, block, index):
+                continue
+            if index not in case.after:
+                return f"input tensor {index} was modified; the reference does not"
+            found = case.after[index].judge(wire.view(block, wire.describe(tensor)).to(self.device), None)
+            if not found.ok:
+                return (
+                    f"input tensor {index}, which the reference changes too, is neither as it was nor as the reference leaves it: "
+                    f"{found.detail}"
+                )
+        return ""
 
     def check(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Compare what the candidate left in a case's output blocks (and, with ``inputs_too``, whether its inputs are untouched);
@@ -199,22 +278,47 @@ class Oracle:
         form = form_problem(case, message["reply"], self.device.type)
         if form:
             return {"ok": False, "status": form[0], "detail": form[1]}, []
-        if message["inputs_too"] and not case.inputs_may_change:
-            index = self._changed(case, blocks)
-            if index is not None:
-                self._restore(message["case"])
-                return {
-                    "ok": False,
-                    "status": "mismatch",
-                    "detail": f"input tensor {index} was modified; the reference does not",
-                }, []
+        now = self.altered.get(message["case"], case)
+        problem = self._inputs_problem(now, blocks) if message["inputs_too"] else ""
+        if problem:
+            self._restore(message["case"])
+            return {"ok": False, "status": "mismatch", "detail": problem}, []
         outputs = blocks[len(case.inputs) :]
         values = [wire.view(b, wire.plain(t)).to(self.device) for b, t in zip(outputs, case.outputs, strict=True)]
-        found = cases.compare(case, values, self.spec)
+        found = cases.compare(now, values, self.spec)
+        status = "correct" if found["ok"] else "mismatch"
+        if now is not case and not found["ok"] and cases.compare(case, values, self.spec)["ok"]:
+            status = "tampering"
+            found["detail"] = (
+                "inputs had been changed since, and the results are those of the earlier inputs: they were kept and given again"
+            )
         for block in outputs:
             block.fill_(OUTPUT_POISON)
         self._settle()
-        return {**found, "status": "correct" if found["ok"] else "mismatch"}, []
+        return {**found, "status": status}, []
+
+    def alter(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Change a few elements of a case's inputs, where they lie; until :meth:`restore`, results are checked against what these give.
+        ``altered`` is false where no such change shows in the result."""
+        number = message["case"]
+        case, (blocks, _, _) = self.cases[number], self.shared[number]
+        if case.inputs_may_change or case.fingerprints is not None:
+            return {"altered": False}, []
+        found = altered.alter(case, self.spec, self.model, self.device, self.dims, self.level)
+        self.level = len(altered.SHARES) if found is None else found.level
+        if found is None:
+            return {"altered": False}, []
+        self.altered[number] = found.case
+        for tensor, block in zip(found.case.inputs, blocks, strict=False):
+            _fill(block, tensor)
+        self._settle()
+        return {"altered": True}, []
+
+    def restore(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Give an altered case its own inputs again."""
+        if self.altered.pop(message["case"], None) is not None:
+            self._restore(message["case"])
+        return {}, []
 
     def compile(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Compile the reference with torch.compile and run it once; ``failed`` says why it could not."""
@@ -285,35 +389,6 @@ def _fill(block: Any, tensor: Any) -> None:
     wire.copy_storage(wire.moved(tensor, block.device), block)
 
 
-def form_problem(case: cases.Case, reply: dict[str, Any], device: str) -> tuple[str, str] | None:
-    """Status and message where a result's form, shapes, dtypes or devices are not the reference's; the reply is not trusted further."""
-    try:
-        if "unsupported" in reply:
-            return "wrong_dtype", str(reply["unsupported"])[:300]
-        if wire.skeleton(reply["tree"]) != wire.skeleton(case.result_tree):
-            return (
-                "wrong_shape",
-                f"forward's result has another form than the reference's ({len(case.outputs)} tensor(s))",
-            )
-        for index, (found, want) in enumerate(zip(reply["outputs"], case.outputs, strict=True)):
-            shape, dtype = list(want.shape), wire.name(want.dtype)
-            if found["shape"] != shape:
-                return "wrong_shape", f"output {index} has shape {found['shape']}, expected {shape}"
-            if found["dtype"] != dtype:
-                return "wrong_dtype", f"output {index} has dtype {found['dtype']}, expected {dtype}"
-            if found["device"] != device:
-                return "wrong_dtype", f"output {index} is on {found['device']}, expected {device}"
-            if "stride" in found and wire.overlaps(shape, found["stride"]) and not case.overlapping[index]:
-                return (
-                    "wrong_shape",
-                    f"output {index} is a view with strides {found['stride']} in which elements share memory (expand?); the "
-                    "reference's elements each have their own: write them all",
-                )
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        return "tampering", "the worker's reply about its outputs is malformed"
-    return None
-
-
 def main(fd: int) -> None:
     """Serve the judge until it closes its end."""
     die_with_parent()
@@ -327,7 +402,7 @@ def main(fd: int) -> None:
             return
         fds: list[int] = []
         try:
-            reply, fds = getattr(oracle, message["op"])(message)
+            reply, fds = getattr(oracle.at(message.get("sizes")), message["op"])(message)
         except (JudgeError, EvaluatorError) as error:
             reply = {"refused": "infrastructure", "message": str(error)}
         except torch.OutOfMemoryError as error:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import mmap
 import os
 from typing import Any
 
-from evaluators.judge import procfs
+from evaluators.judge import fence, procfs
 from evaluators.judge.processes import Failed
 
 _SPREAD = 8
@@ -19,13 +18,13 @@ class Blocks:
     """The shared blocks for a candidate's outputs, as the judge fills them from a worker's memory."""
 
     def __init__(self) -> None:
-        self.cases: dict[int, list[tuple[dict[str, Any], int, mmap.mmap]]] = {}
+        self.cases: dict[int, list[tuple[dict[str, Any], int, memoryview]]] = {}
 
     def add(self, number: int, case: dict[str, Any], fds: list[int]) -> None:
         """Keep the output blocks of a described case; the descriptors stay the caller's."""
         described = case["blocks"][len(case["inputs"]) :]
         self.cases[number] = [
-            (about, block["bytes"], mmap.mmap(fds[block["fd"]], max(block["bytes"], 1)))
+            (about, block["bytes"], fence.memory(fds[block["fd"]], block["bytes"]))
             for about, block in zip(case["outputs"], described, strict=True)
         ]
 
@@ -46,7 +45,7 @@ class Blocks:
                 raise Failed("tampering", "there is no memory where the worker says that a result lies") from None
 
 
-def _copy(pid: int, found: dict[str, Any], size: int, area: mmap.mmap) -> None:
+def _copy(pid: int, found: dict[str, Any], size: int, area: memoryview) -> None:
     shape, stride = found["shape"], found["stride"]
     item = size // math.prod(shape)
     span = item * (sum((n - 1) * step for n, step in zip(shape, stride, strict=True)) + 1)
@@ -54,7 +53,7 @@ def _copy(pid: int, found: dict[str, Any], size: int, area: mmap.mmap) -> None:
         n == 1 or step == math.prod(shape[axis + 1 :]) for axis, (n, step) in enumerate(zip(shape, stride, strict=True))
     )
     if packed:
-        procfs.read_memory(pid, found["at"], memoryview(area)[:size])
+        procfs.read_memory(pid, found["at"], area)
         return
     if span > max(_SPREAD * size, _SMALL):
         raise Failed("wrong_shape", f"an output of {size} bytes is spread over {span}: return it contiguous")

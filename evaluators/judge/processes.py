@@ -34,12 +34,14 @@ _KEPT = (
 
 
 class Failed(Exception):
-    """A request to a process came to nothing: ``status`` as in Evaluation, and one message."""
+    """A request to a process came to nothing: ``status`` as in Evaluation, and one message. ``raised`` where the candidate's own code
+    raised an error, and the process lives on."""
 
-    def __init__(self, status: str, message: str) -> None:
+    def __init__(self, status: str, message: str, raised: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.raised = raised
 
 
 def environment(folder: str, threads: int, extra: dict[str, str] | None = None) -> dict[str, str]:

@@ -7,14 +7,17 @@ from typing import Any
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from evaluators.judge.fallback import PLUMBING
+from evaluators.judge.guard import Guard, released
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]  # PyTorch's classes are untyped here
-    """Collects the names of the operators (without overload) that are called while it is active."""
+    """Collects the names of the operators (without overload) that are called while it is active; with a guard, what they allocate is
+    guarded."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard | None = None) -> None:
         super().__init__()
         self.seen: set[str] = set()
+        self.guard = guard
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -23,8 +26,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # PyTorch's classes ar
         )
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.add(func.overloadpacket._qualified_op_name)
-        return func(*args, **(kwargs or {}))
+        full = func.overloadpacket._qualified_op_name
+        self.seen.add(full)
+        if self.guard is None:
+            return func(*args, **(kwargs or {}))
+        operator = full.rpartition("::")[2]
+        if operator == "resize_":
+            released(args[0])
+        return self.guard.around(operator, func(*args, **(kwargs or {})))
 
     def computing(self) -> list[str]:
         """What was called beyond plumbing, sorted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import re
@@ -66,6 +67,9 @@ class Reference:
         self.arguments: Any = None
         self.keywords: Any = None
         self.environment: dict[str, str] = {}
+        self.sizes: dict[str, int] | None = None
+        """Sizes other than the spec's own, where this stands for the same process at these."""
+        self.places: list[Reference] | None = None
 
     def open(self, ipc: bool, dims: dict[str, int] | None = None) -> Reference:
         """Hand the spec over; tensors travel by device IPC with ``ipc``. Raises :class:`JudgeError`, after which it is closed."""
@@ -88,12 +92,30 @@ class Reference:
     def ask(self, message: dict[str, Any], timeout: float = _PREPARE_S) -> tuple[dict[str, Any], list[int]]:
         """A request to the oracle, which is woken for it."""
         self.go()
-        return self.server.ask(message, timeout)
+        return self.server.ask({**message, "sizes": self.sizes} if self.sizes else message, timeout)
 
-    def case(self, number: int) -> tuple[dict[str, Any], list[int]]:
-        """Describe case ``number`` for a fresh worker; the caller hands on (and must not close) the descriptors' copies."""
+    def case(self, number: int, hard: bool = False) -> tuple[dict[str, Any], list[int]]:
+        """Describe case ``number`` for a fresh worker; the caller hands on (and must not close) the descriptors' copies.
+
+        With ``hard`` its inputs are hard ones; the answer is ``{"none": why}`` where the spec has none.
+        """
         seed = self.seeds.setdefault(number, secrets.randbits(40))
-        return self.ask({"op": "case", "case": number, "seed": seed})
+        return self.ask({"op": "case", "case": number, "seed": seed, "hard": hard})
+
+    def elsewhere(self, first: int, count: int, elements: int) -> list[Reference]:
+        """This reference at other sizes of the declared ranges, drawn once, with a case made at each, numbered from ``first`` on."""
+        if self.places is None:
+            self.places = []
+            if any(d.low < d.high for d in self.spec.dims.values()):
+                seeds = [secrets.randbits(40) for _ in range(count)]
+                found, _ = self.ask({"op": "other_sizes", "first": first, "seeds": seeds, "elements": elements})
+                for number, dims in enumerate(found["sizes"]):
+                    place = copy.copy(self)
+                    place.sizes, place.seeds = dims, {first + number: seeds[number]}
+                    about, _ = place.ask({"op": "constructor"})
+                    place.arguments, place.keywords = about["arguments"], about["keywords"]
+                    self.places.append(place)
+        return self.places
 
     def pause(self) -> None:
         """Stop the oracle while the candidate is timed."""

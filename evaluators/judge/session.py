@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from evaluators.languages.base import Build
 from evaluators.languages.cpp import LIBRARY_VARIABLE
 from evaluators.verdict import Accuracy
 
+_FAULTS = re.compile(r"killed by SIG(SEGV|BUS)")
+_OUTSIDE = "; in checks no memory around tensors may be touched: it probably reads or writes outside of one (a bound, a tail, a stride)"
 WIDE = 1.5
 """Quotient of an interval's borders from which on other work on the machine is the likely cause."""
 
@@ -50,6 +53,13 @@ class Session:
         self.operators: list[str] = []
         """PyTorch operators that did work during a call."""
         self.inputs_may_change = False
+        self.closer = False
+        """Whether the source gives a reason to look at its timed batches more often."""
+        self.place = 0
+        """Which of the worker's models is asked: 0 is the one at the spec's own sizes."""
+        self.calls = 0
+        self.further: list[str] = []
+        """What was checked beyond the spec's own inputs and sizes, in words."""
         self.readable = False
         """Whether the judge can read the worker's memory."""
         self.page, self.page_fd = _page()
@@ -65,18 +75,33 @@ class Session:
         self.reference.go()
         os.close(self.page_fd)
 
-    def load(self) -> None:
-        """Import, construct, copy parameters."""
+    def start(self) -> None:
+        """Greet the worker, and construct the candidate in it."""
         word = peek.word()
         hello = self.worker.ask({"op": "hello", "word": word}, 30.0, [self.page_fd])
         self.isolation = hello["isolation"]
         self.readable = self.device == "cpu" and peek.readable(self.worker.pid, hello["sample"], word)
+        self.missing = self.load()
+
+    @contextmanager
+    def at(self, place: Reference, number: int) -> Iterator[None]:
+        """Inside, the reference is ``place``, which the worker knows by ``number``."""
+        own, changing = self.reference, self.inputs_may_change
+        self.reference, self.place = place, number
+        try:
+            yield
+        finally:
+            self.reference, self.place, self.inputs_may_change = own, 0, changing
+
+    def load(self) -> list[str]:
+        """Construct the candidate with the reference's arguments, and copy parameters; the names of those it does without."""
         about, fds = self.reference.ask({"op": "parameters"})
         spec = self.reference.spec
         try:
             reply = self.worker.ask(
                 {
-                    "op": "load", "source": self.build.source, "device": self.device, "threads": self.reference.threads,
+                    "op": "load", "source": self.build.source, "place": self.place,
+                    "device": self.device, "threads": self.reference.threads,
                     "flush_bytes": self.reference.flush_bytes, "precision": spec.precision, "dtype": spec.dtype, "mode": spec.mode,
                     "seed": self.seed, "interpreter": self.interpreter,
                     "arguments": self.reference.arguments, "keywords": self.reference.keywords,
@@ -86,15 +111,19 @@ class Session:
             )  # fmt: skip
         finally:
             close_all(fds)
-        self.missing = reply["missing"]
+        missing: list[str] = reply["missing"]
+        return missing
 
     def correctness(self, poisons: tuple[int, ...]) -> Accuracy:
         """Every case, once per poison; raises :class:`Failed` with the first failing verdict."""
         worst: dict[str, Any] | None = None
         number = 0
         while number < self.sets:
-            self._hand_over(number)
-            verdicts = [self._run(number, poison) for poison in poisons]
+            verdicts = []
+            for repeat, poison in enumerate(poisons):
+                if repeat == 0 or self.inputs_may_change:  # what the repeat before changed is restored
+                    self.hand_over(number)
+                verdicts.append(self.run(number, poison))
             for verdict in verdicts:
                 if worst is None or not verdict["ok"] or verdict.get("error", 0.0) > worst["error"]:
                     worst = verdict if "error" in verdict else worst
@@ -113,29 +142,36 @@ class Session:
         assert self.accuracy is not None
         return self.accuracy
 
-    def _hand_over(self, number: int) -> None:
-        case, fds = self.reference.case(number)
+    def hand_over(self, number: int, hard: bool = False) -> str:
+        """Give the worker the inputs of a case, and blocks for its outputs. With ``hard``: how its inputs are hard, or nothing where there
+        are none such."""
+        case, fds = self.reference.case(number, hard)
+        if "none" in case:
+            return ""
         self.inputs_may_change = bool(case["inputs_may_change"])
-        self.sets = min(self.sets, int(case["affordable"]))
+        if not self.place and not hard:
+            self.sets = min(self.sets, int(case["affordable"]))
         # The oracle keeps its own descriptors; these are duplicates that arrived with the message.
         try:
-            self.worker.ask(
-                {"op": "case", "case": number, **{k: case[k] for k in ("tree", "inputs", "outputs", "blocks")}},
-                120.0,
-                fds,
-            )
+            about = {k: case[k] for k in ("tree", "inputs", "outputs", "blocks")}
+            self.worker.ask({"op": "case", "case": number, "place": self.place, **about}, 120.0, fds)
             if self.readable:
                 self.blocks.add(number, case, fds)
         finally:
             close_all(fds)
+        return str(case["words"])
 
-    def _run(self, number: int, poison: int) -> dict[str, Any]:
-        reply = self.worker.ask(
-            {
-                "op": "run", "case": number, "poison": poison, "seed": self.reference.seeds[number] % 2**63, "record": True,
-            },
-            self.settings.run_s,
-        )  # fmt: skip
+    def run(self, number: int, poison: int | None) -> dict[str, Any]:
+        """One call on a case and its verdict. With a ``poison`` it is recorded, and memory filled and guarded."""
+        seed = self.reference.seeds[number] % 2**63
+        message = {"op": "run", "case": number, "poison": poison, "seed": seed, "record": poison is not None}
+        try:
+            reply = self.worker.ask(message, self.settings.run_s)
+        except Failed as failure:
+            if failure.status == "crash" and _FAULTS.search(failure.message) and self.device == "cpu":
+                raise Failed("crash", failure.message + _OUTSIDE) from None
+            raise
+        self.calls += 1
         self.operators = sorted({*self.operators, *reply.get("operators", [])})
         return self.check(number, reply)
 

@@ -12,6 +12,10 @@ class JudgeSettings:
 
     seeds: int = 3
     """Input sets (seeds), all unknown to the candidate; timing rotates over them. Fewer where half the device's memory holds fewer."""
+    other_sizes: int = 4
+    """Other sizes within declared ranges at which a candidate is checked too; 0: none."""
+    other_elements: int = 1 << 16
+    """Elements of inputs and parameters together at such sizes, at most."""
     pairs: int = 11
     """Baseline/candidate pairs of timed batches."""
     min_pairs: int = 5
@@ -37,6 +41,8 @@ class JudgeSettings:
     """Descendants a worker may have at a time."""
     namespaces: bool = True
     """Give CPU workers their own network and IPC namespaces where the kernel allows."""
+    device_wait_s: float = 900.0
+    """How long to wait while other judges on this machine use the device."""
     threads: int | None = None
     """CPU threads of candidate and baseline; ``None``: the target's compute units, at most what this process may use."""
 

@@ -1,4 +1,8 @@
-"""Tensors that cross processes in host memory: one sealed, exact-size memory file each, passed as a descriptor."""
+"""Tensors that cross processes in host memory: one sealed memory file each, passed as a descriptor.
+
+A tensor ends with its file's last data page; after that come pages that may not be touched. What is left of the data pages reads as
+NaN: a step outside of an input shows.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any
 
 import torch
 
+from evaluators.judge import fence
 from evaluators.judge.page import seal
 
 
@@ -17,12 +22,18 @@ def allocate(nbytes: int) -> tuple[Any, int]:
     The size is sealed, so that the other side cannot shrink the file under this side's feet.
     """
     fd = os.memfd_create("tensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(fd, max(nbytes, 1))
+    os.ftruncate(fd, fence.pages(nbytes) + fence.WIDTH)
     seal(fd)
     return attach(fd, nbytes), fd
 
 
 def attach(fd: int, nbytes: int) -> Any:
     """The block behind ``fd`` as a uint8 tensor; writes are seen by both sides. The descriptor may be closed afterwards."""
-    area = mmap.mmap(fd, max(nbytes, 1), mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
-    return torch.frombuffer(area, dtype=torch.uint8, count=nbytes) if nbytes else torch.empty(0, dtype=torch.uint8)
+    if not nbytes:
+        return torch.empty(0, dtype=torch.uint8)
+    whole, before = fence.pages(nbytes), fence.spare(nbytes)
+    area = mmap.mmap(fd, whole + fence.WIDTH, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    after = whole - before - nbytes
+    area[:before], area[before + nbytes : whole] = bytes([fence.SLACK]) * before, bytes([fence.SLACK]) * after
+    fence.forbid(area, whole)
+    return torch.frombuffer(area, dtype=torch.uint8, offset=before, count=nbytes)

@@ -18,10 +18,15 @@ from typing import Any
 
 import torch
 
-from evaluators.judge import batch, page, wire
+from evaluators.judge import batch, fence, page, wire
 from evaluators.judge.channel import Channel, Closed
+from evaluators.judge.guard import Guard
 from evaluators.judge.recorder import Recorder
 from evaluators.judge.results import deliver
+
+
+class Damage(Exception):
+    """Memory outside of tensors was written to."""
 
 
 class LoadError(Exception):
@@ -34,13 +39,16 @@ class Worker:
     def __init__(self, applied: str) -> None:
         self.applied = applied
         self.device = torch.device("cpu")
-        self.model: Any = None
+        self.models: dict[int, Any] = {}
+        """The candidate's model at each place: 0 is where it is timed, others are other sizes."""
         self.module: Any = None
         self.cases: dict[int, dict[str, Any]] = {}
         self.last: dict[int, Any] = {}
         self.batcher: batch.Batcher
         self.page: page.Page | None = None
         self.sample: Any = None
+        self.guarded = False
+        """Whether allocations are guarded: on the CPU, outside of Triton's interpreter, which checks bounds itself."""
 
     def hello(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Take over the page for progress; answer with the isolation that took effect, and where the judge's own word lies in this
@@ -51,7 +59,10 @@ class Worker:
         return {"isolation": self.applied, "sample": ctypes.addressof(self.sample)}
 
     def load(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Import the candidate, construct ModelNew and copy the reference's parameters into it."""
+        """Import the candidate, construct ModelNew and copy the reference's parameters into it; at another place than the first, only the
+        latter two."""
+        if message["place"]:
+            return self._construct(message, fds)
         self.device = torch.device(message["device"])
         torch.set_num_threads(message["threads"])
         if self.device.type == "cuda":
@@ -60,23 +71,31 @@ class Worker:
         if message["precision"] == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         if message["interpreter"]:
+            from evaluators.languages.triton_bounds import watch
             from evaluators.languages.triton_interpreter import repair
 
             repair()
-        blocks = wire.attach(message["blocks"], fds)
+            watch()
+        self.guarded = self.device.type == "cpu" and not message["interpreter"]
         self.module = import_text(message["source"])
+        return self._construct(message, fds)
+
+    def _construct(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        blocks = wire.attach(message["blocks"], fds)
         args = wire.rebuild(message["arguments"], [])
         kwargs = wire.rebuild(message["keywords"], [])
         if not inspect.isclass(getattr(self.module, "ModelNew", None)):
             raise LoadError("the module defines no class ModelNew")
         torch.manual_seed(message["seed"])
-        with self.device:
+        # What a kernel reads beyond its parameters is NaN too.
+        guard = Recorder(Guard(fence.SLACK)) if self.guarded else contextlib.nullcontext()
+        with self.device, guard:
             model = self.module.ModelNew(*args, **kwargs)
         if not isinstance(model, torch.nn.Module):
             raise LoadError("ModelNew is no torch.nn.Module")
         model = model.to(device=self.device, dtype=getattr(torch, message["dtype"]))
         missing = copy_state(model, message["parameters"], blocks)
-        self.model = model.train(message["mode"] == "train")
+        self.models[message["place"]] = model.train(message["mode"] == "train")
         return {"missing": missing}
 
     def case(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -89,26 +108,31 @@ class Worker:
             "wires": blocks[: len(tensors)],
             "tensors": tensors,
             "outputs": outputs,
+            "place": message["place"],
         }
         return {}
 
     def run(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """One call on a case, after filling freed memory with ``poison``; outputs go to the case's blocks."""
+        """One call on a case, after filling freed memory with ``poison`` (unless that is ``None``); outputs go to the case's blocks."""
         case = self.cases[message["case"]]
         self.last.clear()
-        gc.collect()
-        poison(case["outputs"], self.device, message["poison"])
+        if message["poison"] is not None:
+            gc.collect()
+            poison(case["outputs"], self.device, message["poison"])
         torch.manual_seed(message["seed"])
-        recorder = Recorder() if message["record"] else None
+        guard = Guard(message["poison"]) if message["record"] and self.guarded else None
+        recorder = Recorder(guard) if message["record"] else None
         try:
             with torch.no_grad(), recorder or contextlib.nullcontext():
-                result = self.model(*case["arguments"])
+                result = self.models[case["place"]](*case["arguments"])
         finally:
             if self.device.type == "cpu":
                 unpoison()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         reply = deliver(result, case)
+        if guard is not None and (damage := guard.damage()):
+            raise Damage(damage)
         if self.device.type == "cuda" and case["wires"] and case["wires"][0].device.type == "cpu":
             for block, tensor in zip(case["wires"], case["tensors"], strict=True):
                 wire.copy_storage(wire.moved(tensor, "cpu"), block)
@@ -120,7 +144,7 @@ class Worker:
         By ``results``: ``describe`` says where the last results lie, ``later`` keeps them for :meth:`collect`.
         """
         order = message["cases"]
-        call = None if message.get("empty") else self.model
+        call = None if message.get("empty") else self.models[0]
         self.last.clear()
         arguments = [self.cases[c]["arguments"] for c in order]
         last = self.batcher.run(call, arguments, message["calls"], message["offset"])
@@ -236,6 +260,8 @@ def classify(error: BaseException) -> str:
         return "out_of_memory"
     if isinstance(error, LoadError):
         return "load_error"
+    if isinstance(error, Damage) or text.startswith("OutOfBounds("):  # the interpreter wraps what is raised in it
+        return "damage"
     if type(error).__name__ in (
         "CompilationError",
         "CompileTimeAssertionFailure",

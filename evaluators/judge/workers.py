@@ -93,7 +93,10 @@ class Worker:
                 raise Failed("tampering", f"the worker's reply to {op!r} is malformed: {error}") from None
             if reply is not None:
                 if "refused" in reply:
-                    raise Failed(_status(reply["refused"], op), reply["message"])
+                    kind = reply["refused"]
+                    raise Failed(
+                        _status(kind, op), reply["message"], kind in ("exception", "load_error", "compile_error")
+                    )
                 return reply
             now = time.monotonic()
             if now >= deadline:

@@ -10,12 +10,25 @@ from evaluators.target import Target
 
 
 @dataclass(frozen=True)
+class Sighting:
+    """One thing a source is seen to use: its kind, the line (in C++, of its file), and the words."""
+
+    kind: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} (line {self.line}: {self.what})"
+
+
+@dataclass(frozen=True)
 class Review:
     """Static facts about a candidate's source. ``uses_library`` is true where ``forward`` (or code it shares a module with) calls a
-    PyTorch operator that does the work itself; ``library_calls`` names those calls."""
+    PyTorch operator that does the work itself; ``library_calls`` names those calls. ``sightings`` are what else stood out."""
 
     uses_library: bool
     library_calls: tuple[str, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import platform
 import re
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from evaluators.home import home
 from evaluators.languages import native
 from evaluators.languages.base import Build, Language, Review
 from evaluators.languages.review import encodable, parse, review
+from evaluators.languages.sightings import in_cpp, in_python
 from evaluators.target import Target
 
 # -ffast-math would switch the whole process to flush-to-zero, the reference included; these are its parts that stay inside the kernel.
@@ -133,8 +135,8 @@ def check(source: str) -> Review:
     parse(source)
     body = split_loader(source)
     found = review(body)
-    sources(body)
-    return found
+    native_seen = [s for text in sources(body).values() for s in in_cpp(text)]
+    return replace(found, sightings=(*in_python(parse(body)), *native_seen))
 
 
 def build(source: str, target: Target) -> Build:

@@ -6,21 +6,23 @@ Where it is absent, numerics run in Triton's interpreter and launches are compil
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from evaluators.errors import SourceRejected
 from evaluators.languages.base import Build, Language, Review
 from evaluators.languages.review import dotted, parse, review
+from evaluators.languages.sightings import in_python
 from evaluators.target import Target
 
 
 def check(source: str) -> Review:
     """Static review; raises :class:`SourceRejected`, also where the module holds no Triton kernel."""
-    found = review(source)
-    if not _kernels(parse(source)):
+    found, tree = review(source), parse(source)
+    if not _kernels(tree):
         raise SourceRejected(
             "the module defines no @triton.jit function: a candidate in Triton must launch a kernel of its own"
         )
-    return found
+    return replace(found, sightings=in_python(tree))
 
 
 def build(source: str, target: Target) -> Build:

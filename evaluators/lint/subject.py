@@ -55,10 +55,7 @@ class Subject:
         if value.shape != like.shape or value.dtype != like.dtype:
             far = float("inf")
             return accuracy.Finding(False, accuracy.Errors(far, far, far), accuracy.Gates(0, 0, 0), "another form")
-        if want.gates is None:
-            return accuracy.judge_exact(value, want.reference, want.oracle)
-        shadow = want.oracle if want.reference is None else want.reference
-        return accuracy.judge_floating(value, shadow, want.oracle, want.gates, self.tolerance)
+        return want.judge(value, self.tolerance)
 
     def passes(self, number: int, values: list[Any]) -> bool:
         """Whether every output passes."""

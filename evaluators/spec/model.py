@@ -131,7 +131,8 @@ def to_float64(model: nn.Module, inputs: Sequence[Any]) -> tuple[nn.Module, list
 
     def widen(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.double() if value.is_floating_point() else value.clone()
+            # Copied even where it is float64 already: the copy is perturbed, and references may change their inputs.
+            return value.to(torch.float64, copy=True) if value.is_floating_point() else value.clone()
         if isinstance(value, (list, tuple)):
             return type(value)(widen(v) for v in value)
         return value

@@ -9,6 +9,7 @@ import torch
 
 from evaluators.judge import accuracy
 from evaluators.judge.cases import build_case, compare
+from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec, Tolerance
 from evaluators.spec.model import build_model
 from tests.judge.conftest import make_spec
@@ -139,4 +140,79 @@ def test_in_place_reference_is_recognised() -> None:
     spec = make_spec("x.relu_()", InputSpec("x", (64,)))
     case = build_case(spec, build_model(spec, CPU), CPU, 1, None)
     assert case.inputs_may_change
+    left = case.inputs[0].relu()
+    assert case.after[0].judge(left, None).ok
+    assert not case.after[0].judge(left + 1, None).ok
     assert bool((case.inputs[0] < 0).any())  # kept as they were before the call
+
+
+def test_the_oracle_works_on_copies_in_float64_too() -> None:
+    """Inputs that are float64 already are neither perturbed nor changed by the oracle's own calls."""
+    spec = make_spec("x.mul_(3.0) + 1.0", InputSpec("x", (777,)), dtype="float64")
+    found = build_case(spec, build_model(spec, CPU), CPU, 1, None)
+    assert torch.equal(found.inputs[0], make_inputs(spec, 1, CPU)[0])
+    assert found.expected[0].gates is not None
+    assert found.expected[0].gates.norm < 1e-12
+    assert verdict(spec, lambda x: x * 3.0 + 1.0, 1)["ok"]
+    assert not verdict(spec, lambda x: x * 3.0 + 1.001, 1)["ok"]
+
+
+TIED = InputSpec("x", (17, 61), dist="randint", args={"low": 0, "high": 30})
+SMALL = InputSpec("x", (17, 61), dist="randint", args={"low": 0, "high": 9})
+
+
+def last_first(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The ``k`` largest of each row, of equal ones the last."""
+    at = x.flip(-1).sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    at = x.shape[-1] - 1 - at
+    return x.gather(-1, at), at
+
+
+def test_other_positions_of_equal_values_are_right_where_pytorch_leaves_them_open() -> None:
+    spec = make_spec("torch.topk(x, 5, dim=-1)", TIED)
+    assert verdict(spec, lambda x: last_first(x, 5))["ok"]
+    assert not verdict(spec, lambda x: (last_first(x, 5)[0], last_first(x, 5)[1] * 0))["ok"]  # one element five times
+    assert not verdict(spec, lambda x: (last_first(x, 5)[0], last_first(x, 5)[1] - 61))["ok"]  # outside
+    assert not verdict(spec, lambda x: (last_first(x, 5)[0], (last_first(x, 5)[1] + 1) % 61))["ok"]
+    for reference in ("torch.sort(x, -1, descending=True)[1]", "torch.argsort(x, -1, descending=True).int()"):
+        found = verdict(
+            make_spec(reference, TIED),
+            lambda x, r=reference: last_first(x, 61)[1].to(eval(r, {"torch": torch, "x": x}).dtype),
+        )
+        assert found["ok"], found["detail"]
+    assert verdict(make_spec("torch.kthvalue(x, 9, -1)[1] + 0", SMALL), lambda x: torch.kthvalue(x, 9, -1)[1])["ok"]
+    other = verdict(
+        make_spec("torch.kthvalue(x, 30, 0)", InputSpec("x", (61, 17), dist="randint", args={"low": 0, "high": 9})),
+        other_kth,
+    )
+    assert other["ok"], other["detail"]
+
+
+def other_kth(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The last position of the 30th smallest value of each column."""
+    value = x.sort(0).values[29]
+    return value, 60 - (x == value).flip(0).int().argmax(0)
+
+
+def test_promised_positions_stay_exact() -> None:
+    """``argmax``, ``max(dim)`` and stable sorts say which of equal elements they take."""
+    last = lambda x: last_first(x, 1)[1][:, 0]  # noqa: E731
+    assert not verdict(make_spec("x.argmax(-1)", TIED), last)["ok"]
+    assert not verdict(make_spec("x.max(-1)", TIED), lambda x: (x.amax(-1), last(x)))["ok"]
+    stable = make_spec("torch.sort(x, dim=-1, descending=True, stable=True)", TIED)
+    assert not verdict(stable, lambda x: last_first(x, 61))["ok"]
+    assert verdict(stable, lambda x: torch.sort(x, dim=-1, descending=True, stable=True))["ok"]
+
+
+def test_positions_of_computed_values_may_differ_by_their_rounding_only() -> None:
+    spec = make_spec("torch.topk(torch.softmax(x * 1e-4, -1), 3)[1]", InputSpec("x", (64, 4096)))
+    assert verdict(spec, lambda x: torch.topk(torch.exp(x * 1e-4) / torch.exp(x * 1e-4).sum(-1, keepdim=True), 3)[1])[
+        "ok"
+    ]
+    assert not verdict(spec, lambda x: torch.topk(x, 4)[1][:, 1:])["ok"]
+
+
+def test_an_unsorted_topk_is_a_set() -> None:
+    spec = make_spec("torch.topk(x, 5, sorted=False)", InputSpec("x", (64, 100)))
+    assert verdict(spec, lambda x: tuple(t.flip(-1) for t in torch.topk(x, 5)))["ok"]
+    assert not verdict(spec, lambda x: tuple(t[:, 1:] for t in torch.topk(x, 6)))["ok"]

@@ -40,7 +40,9 @@ class Made(Contest):
     """A contest whose processes are made up."""
 
     def __init__(self, sides: dict[str, Steps], ours: Steps, chosen: Baselines) -> None:
-        self.session = SimpleNamespace(settings=JudgeSettings(watched=0), device="cpu", inputs_may_change=False)  # type: ignore[assignment]
+        self.session = SimpleNamespace(
+            settings=JudgeSettings(watched=0), device="cpu", inputs_may_change=False, closer=False
+        )  # type: ignore[assignment]
         self.reference = SimpleNamespace(  # type: ignore[assignment]
             choose=lambda *_: chosen, side=lambda name, *_: sides[name], flush_bytes=0, intact=lambda: True
         )

@@ -169,7 +169,7 @@ def test_large_inputs_are_kept_once_and_restored(monkeypatch: pytest.MonkeyPatch
             "seed": 1,
         }
     )
-    described, _ = holder.case({"case": 0, "seed": 7})
+    described, _ = holder.case({"case": 0, "seed": 7, "hard": False})
     case, block = holder.cases[0], holder.shared[0][0][0]
     before = case.inputs[0].clone()
     assert case.inputs[0].data_ptr() == block.data_ptr()
@@ -178,3 +178,30 @@ def test_large_inputs_are_kept_once_and_restored(monkeypatch: pytest.MonkeyPatch
     verdict, _ = holder.check({"case": 0, "reply": reply, "inputs_too": True})
     assert verdict["status"] == "mismatch"
     assert torch.equal(case.inputs[0], before)
+
+
+IN_PLACE = """
+extern "C" void kernel(float* x, float* y, int rows, int cols) {
+    for (int i = 0; i < rows * cols; ++i) y[i] = x[i] += 1.0f;
+}
+"""
+
+
+def test_inputs_are_handed_over_again_where_the_reference_changes_them() -> None:
+    """A candidate may change them as the reference does, or leave them as they are, and nothing else."""
+    spec = make_spec("x.add_(1.0) * 1.0, z * 2", InputSpec("x", (64, 300)), InputSpec("z", (5,)), args="x, z")
+    body = MODEL.replace("forward(self, x)", "forward(self, x, z)").replace("x.shape[0])\n", "x.shape)\n", 1)
+    body = body.replace("torch.empty(x.shape[0])", "torch.empty(x.shape)").replace("return y", "return y, z + z")
+    with Judge(spec, CPU, QUICK) as judge:
+        assert judge.evaluate(native(IN_PLACE, body), timed=False).status == "correct"
+        left = IN_PLACE.replace("y[i] = x[i] += 1.0f", "y[i] = x[i] + 1.0f")
+        assert judge.evaluate(native(left, body), timed=False).status == "correct"
+        other = IN_PLACE.replace("y[i] = x[i] += 1.0f", "{ y[i] = x[i] + 1.0f; x[i] += 2.0f; }")
+        found = judge.evaluate(native(other, body), timed=False)
+        assert found.status == "mismatch"
+        assert "neither as it was nor as the reference leaves it" in found.message
+        unasked = judge.evaluate(
+            native(IN_PLACE, body.replace("return y, z + z", "return y, z.mul_(2.0) * 1")), timed=False
+        )
+        assert unasked.status == "mismatch"
+        assert "input tensor 1 was modified; the reference does not" in unasked.message

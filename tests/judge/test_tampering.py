@@ -151,6 +151,31 @@ def test_calls_that_are_claimed_are_made(
     assert (found.status in NO_GAIN, found.fitness) == (True, 0.0), found.message
 
 
+REPLAYS = {
+    "by address": "x.data_ptr()",
+    "by address and a sample of the elements": "(x.data_ptr(), *map(float, x.view(-1)[::97]))",
+    "by the first row's bits": "x[0].numpy().tobytes()",
+}
+
+
+@pytest.mark.parametrize("readable", [True, False])
+@pytest.mark.parametrize("name", REPLAYS)
+def test_results_that_are_given_again_are_found(
+    judge: Judge, name: str, readable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs change at a few places that nobody can guess, also in the middle of a batch."""
+    if not readable:
+        monkeypatch.setattr(peek, "readable", lambda *_: False)
+    found = judge.evaluate(
+        cheat(
+            f"key = {REPLAYS[name]}\nif key not in KEPT:\n    KEPT[key] = self.compute(x, y)\nreturn KEPT[key]",
+            "KEPT = {}",
+        )
+    )
+    assert (found.status, found.fitness) == ("tampering", 0.0), found.message
+    assert "given again" in found.message
+
+
 @pytest.mark.parametrize("readable", [True, False])
 def test_honest_kernels_pass_however_they_are_looked_at(
     judge: Judge, readable: bool, monkeypatch: pytest.MonkeyPatch
