@@ -21,11 +21,13 @@ class Traces:
 
 
 def traces(folders: list[Path], locked: Path) -> Traces:
-    """Living processes below this one, entries of ``folders``, memory of System V, this process's descriptors, and how many locks are held
-    on files under ``locked``."""
+    """Living processes below this one, entries of ``folders`` but for lock files (which stay, one for each device), memory of System V, this
+    process's descriptors, and how many locks are held on files in ``folders`` and under ``locked``."""
     below = frozenset(p for p in procfs.descendants(os.getpid()) if procfs.alive(p))
-    files = frozenset(str(entry) for folder in folders if folder.is_dir() for entry in folder.iterdir())
-    return Traces(below, files, _system_v(), len(os.listdir("/proc/self/fd")), _locks(locked))
+    entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
+    files = frozenset(str(entry) for entry in entries if not entry.name.startswith("kernelevolve-"))
+    held = _locks([*entries, *locked.rglob("*")])
+    return Traces(below, files, _system_v(), len(os.listdir("/proc/self/fd")), held)
 
 
 def left(before: Traces, after: Traces) -> list[str]:
@@ -48,8 +50,8 @@ def _system_v() -> frozenset[str]:
     return frozenset(line.split()[1] for line in lines)
 
 
-def _locks(folder: Path) -> int:
-    inodes = {entry.stat().st_ino for entry in folder.rglob("*") if entry.is_file()}
+def _locks(files: list[Path]) -> int:
+    inodes = {entry.stat().st_ino for entry in files if entry.is_file()}
     try:
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
