@@ -21,8 +21,8 @@ class Traces:
 
 
 def traces(folders: list[Path], locked: Path) -> Traces:
-    """Living processes below this one, entries of ``folders`` but for lock files (which stay, one for each device), memory of System V, this
-    process's descriptors, and how many locks are held on files in ``folders`` and under ``locked``."""
+    """What there is now: living processes below this one, entries of ``folders`` but for lock files (which stay, one for each device),
+    memory of System V, this process's descriptors, and how many locks are held on files in ``folders`` and under ``locked``."""
     below = frozenset(p for p in procfs.descendants(os.getpid()) if procfs.alive(p))
     entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
     files = frozenset(str(entry) for entry in entries if not entry.name.startswith("kernelevolve-"))
