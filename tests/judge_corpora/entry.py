@@ -22,7 +22,7 @@ from evaluators.target import Target
 
 ABSENT_GPU = "nvidia-h200"
 """What Triton kernels are compiled for and interpreted in place of, where this machine has no GPU."""
-_BLOCK = re.compile(r"^```(yaml|python spec|cpp|python)\n(.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(r"^```(yaml about|yaml|python spec|cpp|python)\n(.*?)^```$", re.M | re.S)
 
 
 class EntryError(Exception):
@@ -75,11 +75,14 @@ class Entry:
         return here if here.kind == "gpu" else targets.load(ABSENT_GPU)
 
 
+def parts(text: str) -> tuple[str, dict[str, str]]:
+    """The paragraph before the first block, and the blocks by what they hold."""
+    return " ".join(text.partition("```")[0].split()), dict(_BLOCK.findall(text))
+
+
 def read(path: Path) -> Entry:
     """The entry in a file. Raises :class:`EntryError`."""
-    text = path.read_text()
-    prose = " ".join(text.partition("```")[0].split())
-    blocks = dict(_BLOCK.findall(text))
+    prose, blocks = parts(path.read_text())
     kernelbench = "python spec" in blocks
     if not prose or "python" not in blocks or kernelbench == ("yaml" in blocks):
         raise EntryError(f"{path}: write a paragraph, one block 'yaml' or 'python spec', and a block 'python'")
