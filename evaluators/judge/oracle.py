@@ -28,7 +28,7 @@ from evaluators.spec.model import build_model, constructor_arguments
 OUTPUT_POISON = 0xA5
 LARGE = 1 << 30
 """Bytes of a case's inputs from which on only the shared copy is kept."""
-SLOW_S = 10.0
+SLOW_S = 5.0
 """Seconds that making a case may take for hard inputs to be tried."""
 Shared = tuple[list[Any], list[dict[str, Any]], list[int]]
 
