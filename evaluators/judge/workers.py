@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -233,7 +234,15 @@ class Worker:
         self.channel.close()
         if self.output >= 0:
             os.close(self.output)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        _remove(self.folder)
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder that a candidate filled, however deep."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", folder], capture_output=True, check=False)
 
 
 def _status(kind: str, op: str) -> str:

@@ -147,6 +147,11 @@ def _reap(channel: Channel, live: set[int]) -> None:
             return
         if pid == 0:
             return
+        if os.WIFSTOPPED(status):  # a worker that asked to be traced by its parent; only its end is of use
+            _kill_group(pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            continue
         if pid in live:
             live.discard(pid)
             channel.send({"op": "exit", "pid": pid, "code": os.waitstatus_to_exitcode(status)})

@@ -14,7 +14,7 @@ from tests.judge_corpora.hostile.run import judge_all
 SAMPLE = {
     "segmentation fault", "exit 0", "stops itself", "signals its parent", "signals everything", "stack overflow", "300 children",
     "a daemon that holds every descriptor", "all descriptors closed", "descriptors in a message", "a folder that nobody may enter",
-    "its folder deleted",
+    "its folder deleted", "directories 3000 deep", "traced by its parent",
 }  # fmt: skip
 
 
