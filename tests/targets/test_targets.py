@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "bandwidth.json").write_text(
-        json.dumps({f"{cpu.name} x{cpu.cores}": {"copy_gbs": 20.0, "read_gbs": 30.0, "taken": 5, "at": 0.0}})
+        json.dumps({f"{cpu.name} x{cpu.cores}": {"copy_gbs": 20.0, "read_gbs": 30.0, "taken": 100, "at": 0.0}})
     )
     monkeypatch.setenv("KERNELEVOLVE_HOME", str(folder))
     return folder
