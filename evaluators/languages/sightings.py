@@ -40,8 +40,8 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("caching", r"functools\.(lru_cache|cache|cached_property)$"),
 )
 _ATTRIBUTES = {
-    "data_ptr": "introspection",
-    "untyped_storage": "introspection",
+    "data_ptr": "addresses",
+    "untyped_storage": "addresses",
     "_version": "introspection",
     "__dict__": "introspection",
     "__class__": "introspection",
@@ -130,7 +130,7 @@ def _of(node: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BY_NAME:
         if len(node.args) < 2 or isinstance(node.args[1], ast.Constant):
             return
-        yield "introspection", f"{node.func.id} of a name that is computed"
+        yield "names", f"{node.func.id} of a name that is computed"
 
 
 def _named(full: str) -> Iterator[tuple[str, str]]:

@@ -28,10 +28,10 @@ PYTHON = {
     "introspection": [
         "import gc\ngc.get_objects()",
         "import torch\ntorch.sys.modules",
-        "def f(x):\n    return x.data_ptr()",
-        "getattr(1, 'a' + 'b')",
         "import evaluators.judge",
     ],
+    "addresses": ["def f(x):\n    return x.data_ptr()"],
+    "names": ["getattr(1, 'a' + 'b')"],
     "precision": [
         "import torch\ntorch.backends.cuda.matmul.allow_tf32 = True",
         "import torch\ntorch.set_float32_matmul_precision('high')",

@@ -9,7 +9,7 @@ import pytest
 from evaluators.lint.finding import KINDS, WEAK, Finding, LintReport
 from evaluators.lint.lint import LintSettings, lint
 from evaluators.lint.sizes import cost, smaller
-from evaluators.spec import load, load_suite
+from evaluators.spec import load
 from evaluators.spec.kernel_spec import Dim, InputSpec, KernelSpec
 from tests.lint.planted import Said, planted
 
@@ -75,9 +75,9 @@ def test_dims_shrink_within_their_ranges() -> None:
     assert 1 << 10 <= said.sizes["M"][1] < 1 << 20
 
 
-@pytest.mark.parametrize("spec", [*load_suite("starter"), load("kernelbench_gelu")], ids=lambda s: s.name)
-def test_shipped_specs_have_no_error(spec: KernelSpec) -> None:
-    said = Said(spec)
+@pytest.mark.parametrize("name", ["cumsum", "embedding_bag", "gemm_bias_gelu", "mapid", "softmax", "kernelbench_gelu"])
+def test_shipped_specs_have_no_error(name: str) -> None:
+    said = Said(load(name))
     assert not said.kinds("error"), [(f.kind, f.where, f.message) for f in said.findings]
 
 
