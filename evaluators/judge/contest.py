@@ -226,9 +226,8 @@ class Contest:
 
     def _watch(self) -> None:
         """A turn that is not timed, stopped at moments drawn at random within the time that a turn takes."""
-        if (
-            self.handing != "describe" or self.ours.calls <= self.sets
-        ):  # no set's turn comes again: before the batch, then
+        few = self.ours.calls <= 2 * self.sets  # hardly a set's turn comes again
+        if self.handing != "describe" or few or not self.altered_batches:  # before the batch; once for every candidate
             coming = self.draw.randrange(min(self.ours.calls, self.sets))
             self._alter((self.ours.offset + coming) % self.sets)
         ours, first = self.ours, self.draw.uniform(0.03, 0.97)
@@ -297,7 +296,7 @@ class Contest:
     def _alter_one_to_come(self) -> None:
         """Change inputs of a set that is not under way and whose turn will come again in this batch. Late in it there may be none."""
         done, calls = self.page.count, self.ours.calls
-        if self.sets > 1 and done + self.sets < calls:
+        if self.altered is None and self.sets > 1 and done + self.sets < calls:
             self._alter((self.ours.offset + done + self.draw.randrange(1, self.sets)) % self.sets)
 
     def _alter(self, number: int) -> None:
