@@ -32,7 +32,6 @@ def application() -> typer.Typer:
         help=_DESCRIPTION,
         epilog=_EPILOG,
         rich_markup_mode=None,
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )

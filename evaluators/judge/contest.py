@@ -55,10 +55,8 @@ class Contest:
         self.behind: list[bool] = []
         self.altered: int | None = None
         """The set whose inputs are other ones than at the batch's beginning."""
-        self.alterations, self.altering_s = 0, 0.0
-        """Batches in which that was tried, and seconds spent on it."""
-        self.altered_batches = 0
-        """Batches in which it was done."""
+        self.altered_batches, self.altering_s = 0, 0.0
+        """Batches in which that was done, and seconds spent on it."""
         self.samples = Samples(session.build.native)
         self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets, floored=True)
 
@@ -300,14 +298,13 @@ class Contest:
             self._alter((self.ours.offset + done + self.draw.randrange(1, self.sets)) % self.sets)
 
     def _alter(self, number: int) -> None:
-        if self.alterations >= _ALTERED * (2 if self.session.closer else 1) or self.altering_s > _ALTERING_S:
+        if self.altered_batches >= _ALTERED * (2 if self.session.closer else 1) or self.altering_s > _ALTERING_S:
             return
         begin = time.perf_counter()
         reply, _ = self.reference.ask({"op": "alter", "case": number})
         self.altered = number if reply["altered"] else None
         self.altered_batches += bool(reply["altered"])
         self.reference.pause()
-        self.alterations += 1
         self.altering_s += time.perf_counter() - begin
 
     def _judge_progress(self) -> None:

@@ -16,11 +16,12 @@ import psutil
 import torch
 
 from evaluators.errors import EvaluatorError, JudgeError, SpecError
-from evaluators.judge import altered, batch, cases, hard, sizes, wire, wire_host
+from evaluators.judge import altered, cases, hard, sizes, wire, wire_host
+from evaluators.judge.batch import Batcher
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.form import form_problem
 from evaluators.judge.isolation import die_with_parent
-from evaluators.judge.results import deliver
+from evaluators.judge.turns import Turns
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model, constructor_arguments
@@ -40,16 +41,13 @@ class Oracle:
         self.device = torch.device("cpu")
         self.spec: KernelSpec
         self.seed = 0
-        self.compiled: Any = None
         self.dims: dict[str, int] | None = None
         self.cases: dict[int, cases.Case] = {}
         self.shared: dict[int, Shared] = {}
         self.altered: dict[int, cases.Case] = {}
         self.level = 0
-        self.private: dict[int, list[Any]] = {}
-        self.last: dict[int, Any] = {}
         self.shared_parameters: Shared | None = None
-        self.batcher: batch.Batcher
+        self.turns: Turns
         self.ipc = False
         self.opened: dict[str, Any] = {}
         self.elsewhere: dict[str, Oracle] = {}
@@ -66,20 +64,16 @@ class Oracle:
         torch.set_num_threads(message["threads"])
         if self.device.type == "cuda":
             torch.cuda.init()
-        self.batcher = batch.Batcher(self.device, message["flush_bytes"])
+        self.turns = Turns(Batcher(self.device, message["flush_bytes"]), self._timing_arguments, self._places)
         if self.spec.precision == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
         self.seed = message["seed"]
-        args, kwargs = constructor_arguments(self.spec, self.dims)
         about = {"device": "cpu"}
         if self.device.type == "cuda":
             about = {"device": torch.cuda.get_device_name(), "uuid": str(torch.cuda.get_device_properties().uuid)}
-        return {
-            "arguments": wire.flatten(list(args), []),
-            "keywords": wire.flatten(dict(kwargs), []),
-            "environment": {"torch": torch.__version__, "cuda": str(torch.version.cuda), **about},
-        }, []
+        environment = {"torch": torch.__version__, "cuda": str(torch.version.cuda), **about}
+        return {**self.constructor(message)[0], "environment": environment}, []
 
     def at(self, dims: dict[str, int] | None) -> Oracle:
         """The state for other sizes of the same spec; this one for ``None``."""
@@ -321,61 +315,29 @@ class Oracle:
         return {}, []
 
     def compile(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Compile the reference with torch.compile and run it once; ``failed`` says why it could not."""
-        begin = time.perf_counter()
-        mode = message["mode"]
-        try:
-            self.compiled = torch.compile(self.model, mode=None if mode == "default" else mode)
-            arguments = self._timing_arguments(message["case"])
-            with torch.no_grad():
-                self.compiled(*arguments)
-                self.compiled(*arguments)
-            if self.device.type == "cuda":
-                torch.cuda.synchronize()
-        except Exception as error:
-            self.compiled = None
-            return {"failed": f"{type(error).__name__}: {str(error)[:300]}"}, []
-        return {"seconds": time.perf_counter() - begin}, []
+        """Compile the reference with torch.compile and run it; ``failed`` says why it could not."""
+        return self.turns.compile(self.model, message["mode"], message["case"]), []
 
     def time(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """A batch of baseline calls over rotating cases."""
-        model = self.compiled if message["baseline"] == "compile" else self.model
-        if model is None:
-            raise JudgeError("the compiled baseline was asked for before it was made")
-        call = None if message["empty"] else model
-        arguments = [self._timing_arguments(c) for c in message["cases"]]
-        self.last.clear()
-        last = self.batcher.run(call, arguments, message["calls"], message["offset"])
-        self.last = {message["cases"][number]: result for number, result in last.items()}
-        if call is not None and message["results"] != "later":  # the candidate's clock holds the same
-            self._deliver(copy=False)
+        model = self.turns.compiled if message["baseline"] == "compile" else self.model
+        self.turns.run(model, message["cases"], message)
         return {}, []
 
     def collect(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Hand the last batch's results over as the candidate does, to places of this process's own; ``drop`` lets all of it go."""
-        self._deliver(copy=True)
-        if message["drop"]:
-            self.last.clear()
-            self.private.clear()
+        self.turns.collect(message["drop"])
         return {}, []
-
-    def _deliver(self, copy: bool) -> None:
-        for number, result in self.last.items():
-            deliver(result, {"outputs": self._places(number)}, copy)
 
     def events(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Device-event milliseconds of the last batch."""
-        return {"events_ms": self.batcher.events_ms()}, []
+        return {"events_ms": self.turns.batcher.events_ms()}, []
 
     def _places(self, number: int) -> list[Any]:
-        """Tensors of this process's own that take what a baseline gives: the candidate must never find expected results in its blocks."""
-        if number not in self.private:
-            outputs = self.cases[number].outputs
-            blocks = self.shared[number][0][len(self.cases[number].inputs) :]
-            self.private[number] = [
-                torch.empty(t.shape, dtype=t.dtype, device=b.device) for t, b in zip(outputs, blocks, strict=True)
-            ]
-        return self.private[number]
+        """Tensors like a case's outputs, on the device of its blocks."""
+        case, (blocks, _, _) = self.cases[number], self.shared[number]
+        outputs = zip(case.outputs, blocks[len(case.inputs) :], strict=True)
+        return [torch.empty(t.shape, dtype=t.dtype, device=b.device) for t, b in outputs]
 
     def _timing_arguments(self, number: int) -> Any:
         """The case's inputs as the candidate sees them: in the shared blocks, where these are on the device."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
+from evaluators.dispatch_mode import DispatchMode
 from evaluators.judge.fallback import PLUMBING
 from evaluators.judge.guard import Guard, released
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[misc]  # PyTorch's classes are untyped here
+class Recorder(DispatchMode):
     """Collects the names of the operators (without overload) that are called while it is active; with a guard, what they allocate is
     guarded."""
 
@@ -18,12 +17,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]  # PyTorch's classes ar
         super().__init__()
         self.seen: set[str] = set()
         self.guard = guard
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return (
-            False  # nothing is compiled in here, and asking for it imports the whole compiler: seconds in every worker
-        )
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         full = func.overloadpacket._qualified_op_name

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from evaluators.dispatch_mode import DispatchMode
 from evaluators.judge import accuracy
 
 _SEVERAL = frozenset({"topk", "sort"})
@@ -39,16 +39,12 @@ class Selection:
         return bool(self.source._version == self.version)
 
 
-class Selections(TorchDispatchMode):  # type: ignore[misc]  # PyTorch's classes are untyped here
+class Selections(DispatchMode):
     """Records the calls of these operators while it is active."""
 
     def __init__(self) -> None:
         super().__init__()
         self.made: list[Selection] = []
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # asking for it imports the whole compiler
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))

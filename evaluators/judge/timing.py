@@ -13,7 +13,6 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 RESAMPLES = 2000
 _SMALLEST_MS = 1e-4
@@ -134,8 +133,3 @@ def agreement(side: Side, wall_ms: float) -> tuple[float | None, bool]:
         return None, True
     events = statistics.median(side.events_ms)
     return events, wall_ms <= 1.5 * events + 0.02
-
-
-def figures(samples: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """Medians of both sides."""
-    return {"baseline": statistics.median(a for a, _ in samples), "candidate": statistics.median(b for _, b in samples)}

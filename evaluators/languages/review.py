@@ -177,18 +177,25 @@ def dotted(node: ast.AST) -> str:
     return ".".join([node.id, *reversed(parts)])
 
 
-def _library_calls(tree: ast.Module) -> set[str]:
-    """PyTorch calls that do a kernel's work: ``torch.matmul``, ``F.softmax``, ``torch.compile``, ``torch.ops.aten…``, ``nn.Conv2d``, ``@``
-    outside Triton functions."""
-    aliases = {"torch": "torch"}
+def imported(tree: ast.Module) -> dict[str, str]:
+    """Local name → full name of what is imported."""
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.startswith("torch") and alias.asname:
-                    aliases[alias.asname] = alias.name
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch"):
+                names[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
+def _library_calls(tree: ast.Module) -> set[str]:
+    """PyTorch calls that do a kernel's work: ``torch.matmul``, ``F.softmax``, ``torch.compile``, ``torch.ops.aten…``, ``nn.Conv2d``, ``@``
+    outside Triton functions."""
+    aliases = {"torch": "torch", **{k: v for k, v in imported(tree).items() if v.startswith("torch")}}
     found: set[str] = set()
     for top in tree.body:
         if isinstance(top, ast.FunctionDef) and top.decorator_list:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from evaluators.languages.base import Sighting
-from evaluators.languages.review import dotted
+from evaluators.languages.review import dotted, imported
 
 MOST = 40
 """Sightings kept of one source."""
@@ -74,7 +74,7 @@ _NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\
 
 def in_python(tree: ast.Module) -> tuple[Sighting, ...]:
     """Sightings in a module's syntax tree, in the order of its lines, each kind of words once."""
-    names = _imported(tree)
+    names = imported(tree)
     found: list[Sighting] = []
     for node in ast.walk(tree):
         for kind, what in _of(node, names):
@@ -92,21 +92,6 @@ def in_cpp(text: str) -> tuple[Sighting, ...]:
         for match in re.finditer(pattern, bare)
     ]
     return _once(found)
-
-
-def _imported(tree: ast.Module) -> dict[str, str]:
-    """Local name → full name of what is imported."""
-    names: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                names[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return names
 
 
 def _of(node: ast.AST, names: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from evaluators.dispatch_mode import DispatchMode
 from evaluators.lint.subject import Subject
 
 _PLUMBING = (
@@ -85,7 +85,7 @@ def _computes(func: Any, result: Any, arguments: list[Any]) -> bool:
     return outs[0].numel() == 0 or outs[0].untyped_storage().data_ptr() not in held
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[misc]
+class _Watch(DispatchMode):
     """Counts computing operators; the subclasses' ``seen`` looks at each result and may replace it."""
 
     def __init__(self, seen: Callable[..., Any], before: Callable[..., Any] | None = None) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from evaluators.dispatch_mode import DispatchMode
 from evaluators.errors import EvaluatorError
 from evaluators.lint.finding import Finding
 from evaluators.spec.inputs import make_inputs, resolve_dims
@@ -66,7 +66,7 @@ class _Long(Exception):
     """The reference calls more operators than are worth following."""
 
 
-class _Results(TorchDispatchMode):  # type: ignore[misc]
+class _Results(DispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.bytes = self.largest = self.calls = self.operations = 0

@@ -7,17 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from evaluators.dispatch_mode import DispatchMode
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
-class Widen(TorchDispatchMode):  # type: ignore[misc]
+class Widen(DispatchMode):
     """Casts and factories inside the mode make float64 where they were asked for float32, float16 or bfloat16."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # asking for it imports the whole compiler, which takes longer than most references
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         wide = tuple(_wide(a) for a in args)
