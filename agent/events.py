@@ -11,7 +11,8 @@ from evaluators.verdict import Evaluation
 
 @dataclass(frozen=True)
 class Preparing:
-    """Something slow happens before the run begins: tracing the reference, or taking in the packaged documents (``done`` of ``total``)."""
+    """Something slow that is no work on a candidate: tracing the reference, taking in the packaged documents (``done`` of ``total``), or
+    waiting for another judge."""
 
     what: str
     done: int = 0

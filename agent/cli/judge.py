@@ -55,7 +55,9 @@ def judge(
     require_tools([guess(source)])
     from evaluators.judge.alone import judge_file
 
-    verdict: Evaluation = judge_file(candidate, reference, target, timed=timed, dtype=dtype)
+    verdict: Evaluation = judge_file(
+        candidate, reference, target, timed=timed, dtype=dtype, on_wait=lambda text: typer.echo(text, err=True)
+    )
     if as_json:
         print_json(verdict.to_dict())
     else:

@@ -98,6 +98,8 @@ class RunReport:
         verdict = self.verdict
         kind = self.recommendation
         if kind == "none":
+            if self.status in ("running", "interrupted") and not any(n.evaluation for n in self.nodes):
+                return f"No verdict yet: nothing was judged so far, and the run is {self.status}."
             if self.stop_reason and not any(n.evaluation for n in self.nodes):
                 return f"Keep PyTorch: {self.stop_reason}."
             count = len(self.nodes)

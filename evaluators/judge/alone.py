@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from evaluators import languages
@@ -20,6 +21,7 @@ def judge_file(
     dtype: str | None = None,
     settings: JudgeSettings | None = None,
     timed: bool = True,
+    on_wait: Callable[[str], None] | None = None,
 ) -> Evaluation:
     """Judge the candidate in a file against a problem (anything ``evaluators.spec.load`` accepts).
 
@@ -44,5 +46,5 @@ def judge_file(
         return Evaluation(path.stem, place.name, "source_rejected", 0.0, message=str(error))
     tried(spec, place)  # a reference that does not work is no verdict on the candidate
     candidate = Candidate(path.stem, language, languages.finished(source, language), "manual")
-    with Judge(spec, place, settings) as judge:
+    with Judge(spec, place, settings, on_wait) as judge:
         return judge.confirm(candidate) if timed else judge.evaluate(candidate, timed=False)

@@ -13,19 +13,21 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from evaluators.errors import JudgeError
 
 _POLL_S = 0.02
+_MOMENT_S = 2.0
 
 
 class DeviceLock:
-    """The lock of the device called ``name``: ``cpu``, or a GPU's UUID. Waits at most ``wait_s`` seconds for it."""
+    """The lock of the device called ``name``: ``cpu``, or a GPU's UUID. Waits at most ``wait_s`` seconds for it; ``on_wait`` is told, in
+    words and once each time, where that is more than a moment."""
 
-    def __init__(self, name: str, wait_s: float) -> None:
-        self.name, self.wait_s = name, wait_s
+    def __init__(self, name: str, wait_s: float, on_wait: Callable[[str], None] | None = None) -> None:
+        self.name, self.wait_s, self.on_wait = name, wait_s, on_wait
         self.stem = f"kernelevolve-{re.sub(r'[^A-Za-z0-9-]', '_', name)}"
 
     @contextlib.contextmanager
@@ -43,6 +45,7 @@ class DeviceLock:
             yield time.monotonic() - begin
 
     def _take(self, fd: int, kind: int, begin: float) -> None:
+        told = self.on_wait is None
         while True:
             try:
                 fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -52,6 +55,9 @@ class DeviceLock:
                     raise JudgeError(
                         f"other judges have kept {self.name} busy for {self.wait_s:g} s: end them, or judge later"
                     ) from None
+                if not told and self.on_wait and time.monotonic() - begin > _MOMENT_S:
+                    told = True
+                    self.on_wait(f"waiting: another judge on this machine uses {self.name} (at most {self.wait_s:g} s)")
                 time.sleep(_POLL_S)
 
     @contextlib.contextmanager

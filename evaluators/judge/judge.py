@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -49,10 +49,17 @@ class Judge:
     """A context manager that judges candidates for one spec on one target.
 
     Infrastructure errors (the reference fails, no compiler) raise :class:`JudgeError` from ``__enter__`` or give status
-    ``infrastructure``; they never count as the candidate's failure.
+    ``infrastructure``; they never count as the candidate's failure. ``on_wait`` is told where other judges keep the device.
     """
 
-    def __init__(self, spec: KernelSpec, target: Target, settings: JudgeSettings | None = None) -> None:
+    def __init__(
+        self,
+        spec: KernelSpec,
+        target: Target,
+        settings: JudgeSettings | None = None,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> None:
+        self.on_wait = on_wait
         self.spec, self.target, self.settings = spec, target, settings or JudgeSettings()
         available = len(os.sched_getaffinity(0))
         self.threads = self.settings.threads or (
@@ -175,7 +182,7 @@ class Judge:
         self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float], whole: bool
     ) -> Evaluation:
         base = replace(base, isolation=session.isolation)
-        lock = DeviceLock(self.environment.get("uuid", self.device), self.settings.device_wait_s)
+        lock = DeviceLock(self.environment.get("uuid", self.device), self.settings.device_wait_s, self.on_wait)
         try:
             with self._having(lock, False, phases):
                 with phase(phases, "load"):

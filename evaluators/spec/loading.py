@@ -34,7 +34,17 @@ def load(ref: str, *, dtype: str | None = None, profile: Profile = "cpu") -> Ker
         if not path.is_file():
             raise SpecError(f"{ref}: no such file; give the path of a YAML spec or KernelBench file")
         return _load_file(path, chosen, profile)
-    return _load_file(suites.find(ref), chosen, profile)
+    try:
+        found = suites.find(ref)
+    except SpecError:
+        if path.is_dir():
+            raise SpecError(f"{ref}: is a folder; `kernelevolve batch {ref}` takes all specs in it") from None
+        if path.is_file():
+            raise SpecError(
+                f"{ref}: is no spec by its name; a YAML spec ends in .yaml, a KernelBench file in .py"
+            ) from None
+        raise
+    return _load_file(found, chosen, profile)
 
 
 def load_suite(name: str, profile: Profile = "cpu", dtype: str | None = None) -> list[KernelSpec]:

@@ -59,6 +59,16 @@ def test_who_may_have_it_together(folder: Path, theirs: str, alone: bool, both: 
             pytest.fail("two had it")
 
 
+def test_who_waits_says_so_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_lock, "_MOMENT_S", 0.05)
+    said: list[str] = []
+    with other_process(folder, "alone"), pytest.raises(JudgeError), DeviceLock("cpu", 0.4, said.append).held(False):
+        pytest.fail("two had it")
+    assert said == ["waiting: another judge on this machine uses cpu (at most 0.4 s)"]
+    with DeviceLock("cpu", 5.0, said.append).held(True):
+        assert len(said) == 1
+
+
 def test_another_device_is_another_lock(folder: Path) -> None:
     with other_process(folder, "alone"), DeviceLock("GPU-1/2 ../x", 0.2).held(True):
         assert {p.name for p in folder.iterdir()} == {

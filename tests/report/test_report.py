@@ -162,6 +162,13 @@ def test_the_headline_is_the_fresh_measurement_not_the_lucky_one(report: RunRepo
     assert "2.38×" in report.sentence
 
 
+@pytest.mark.parametrize("status", ["running", "interrupted"])
+def test_a_run_that_judged_nothing_yet_gives_no_verdict(report: RunReport, status: str) -> None:
+    begun = replace(report, status=status, nodes=(), best_id=None, confirmation=None, recorded=None, stop_reason="")
+    assert begun.sentence == f"No verdict yet: nothing was judged so far, and the run is {status}."
+    assert "No correct kernel" in replace(begun, status="finished").sentence
+
+
 def test_an_absent_target_is_reported_as_not_timed(report: RunReport) -> None:
     checked = replace(evaluation("x", "correct", None, 0), status="checked")
     best = report.best

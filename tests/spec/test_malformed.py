@@ -51,6 +51,15 @@ def test_reference_to_nothing(ref: str, message: str) -> None:
     assert str(caught.value) == message
 
 
+def test_what_is_there_but_is_no_spec_is_called_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="is a folder; `kernelevolve batch"):
+        load(str(tmp_path))
+    file = tmp_path / "spec.txt"
+    file.write_text(GOOD)
+    with pytest.raises(SpecError, match="a YAML spec ends in"):
+        load(str(file))
+
+
 def test_unknown_dtype_and_binary_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="unknown floating type 'bf16'; did you mean 'bfloat16'"):
         load("softmax", dtype="bf16")
