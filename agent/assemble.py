@@ -87,11 +87,11 @@ def _work(spec: KernelSpec) -> Any:
         return None
 
 
-def judge(spec: KernelSpec, target: Target, on_event: OnEvent = silent) -> AbstractContextManager[Judge]:
-    """The judge, which says where it waits for others."""
+def judge(spec: KernelSpec, target: Target) -> AbstractContextManager[Judge]:
+    """The judge."""
     from evaluators.judge.judge import Judge as RealJudge
 
-    return RealJudge(spec, target, on_wait=lambda text: on_event(Preparing(text)))
+    return RealJudge(spec, target)
 
 
 def facts(spec: KernelSpec, target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -99,7 +98,7 @@ def _parts(
     return {
         "proposers": proposers or assemble.proposers(settings),
         "retriever": retriever or assemble.retriever(settings, on_event),
-        "judge_factory": judge_factory or partial(assemble.judge, on_event=on_event),
+        "judge_factory": judge_factory or assemble.judge,
         "synthesize": synthesize or assemble.synthesizer(settings),
         "folder": folder_of(run_id, settings.home),
     }

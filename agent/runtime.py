@@ -11,7 +11,7 @@ from threading import Event as Flag
 from typing import Any, Protocol
 
 from agent.errors import RunInterrupted
-from agent.events import Confirmed, Confirming, JudgeReady, Judging, OnEvent, silent
+from agent.events import Confirmed, Confirming, JudgeReady, Judging, OnEvent, Preparing, silent
 from agent.proposers.base import Context, Judged, Proposer
 from agent.search.fitness import is_correct
 from agent.search.view import SearchGraph
@@ -27,7 +27,10 @@ from retrieval.passage import Passage, Query
 
 
 class Judge(Protocol):
-    """What a search needs of a judge; ``evaluators.judge.judge.Judge`` is the real one."""
+    """What a search needs of a judge; ``evaluators.judge.judge.Judge`` is the real one. It tells ``on_wait``, in words, where it waits for
+    other judges on the machine."""
+
+    on_wait: Callable[[str], None] | None
 
     @property
     def baselines(self) -> Mapping[str, float]:
@@ -127,6 +130,7 @@ class Runtime:
         """The judge, opened on first use."""
         if self._judge is None:
             self._judge = self._open.enter_context(self.judge_factory(self.run.spec, self.run.target))
+            self._judge.on_wait = lambda text: self.on_event(Preparing(text))
         return self._judge
 
     def evaluate(self, candidate: Candidate) -> Evaluation:
