@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from evaluators.judge import wire
-from evaluators.judge.page import COUNT, FIRST, PAGE_WORDS, STOP, TRACKED, Page
+from evaluators.judge.page import COUNT, FIRST, PAGE_WORDS, STOP, Page
 
 
 class Batcher:
@@ -31,15 +31,15 @@ class Batcher:
     def run(
         self, call: Callable[..., Any] | None, arguments: Sequence[Sequence[Any]], calls: int, offset: int
     ) -> dict[int, Any]:
-        """``calls`` calls in a row over rotating argument sets, from set ``offset`` on; returns when the device is idle.
+        """``calls`` calls in a row, each on another argument set, from set ``offset`` on; returns when the device is idle.
 
-        Gives the last result of each set. With ``call=None`` only the flushes run: what the judge subtracts. After each call the page
-        holds where its result lies. There it lies before the older result of its set is let go, so that no place is ever stale.
+        Gives the result of each set. With ``call=None`` only the flushes run: what the judge subtracts. After each call the page
+        holds where its result lies; all results of a batch are kept until it ends.
         """
         last: dict[int, Any] = {}
         sets = len(arguments)
-        page, words = self.page, self.page.words
-        page.clear()
+        page, words, outputs = self.page, self.page.words, self.page.outputs
+        page.clear(sets)
         with torch.no_grad():
             if self.cuda:
                 while len(self.begins) < calls:
@@ -54,9 +54,9 @@ class Batcher:
                 if call is not None:
                     result = call(*arguments[i])
                     if type(result) is torch.Tensor:
-                        words[FIRST + i * TRACKED] = result.data_ptr()
+                        words[FIRST + i * outputs] = result.data_ptr()
                     else:
-                        _put_down(result, words, FIRST + i * TRACKED)
+                        _put_down(result, words, FIRST + i * outputs, outputs)
                     last[i] = result
                 if self.cuda:
                     self.ends[done].record()
@@ -76,10 +76,10 @@ class Batcher:
         )
 
 
-def _put_down(result: Any, words: Any, begin: int) -> None:
-    """Write the places of a result's tensors into ``words`` from ``begin`` on."""
+def _put_down(result: Any, words: Any, begin: int, most: int) -> None:
+    """Write the places of a result's first tensors, ``most`` of them, into ``words`` from ``begin`` on."""
     tensors: list[Any] = []
     with contextlib.suppress(TypeError):
         wire.flatten(result, tensors)
-    for index, tensor in enumerate(tensors[:TRACKED]):
+    for index, tensor in enumerate(tensors[:most]):
         words[begin + index] = tensor.data_ptr()

@@ -57,6 +57,8 @@ class Case:
     """What the input tensors that the reference changes hold after its call, by their places."""
     overlapping: list[bool]
     """Whether elements of an output share memory in the reference's own result."""
+    aliases: list[bool]
+    """Whether an output is memory of an input in the reference's own result."""
     moved: list[accuracy.Errors]
     """The oracle's own change, per output, when inputs move by a unit roundoff: the conditioning of the problem."""
     fingerprints: list[tuple[int, int]] | None = None
@@ -98,6 +100,7 @@ def build_case(
         changed = {i: a for i, (a, b) in enumerate(zip(tensors, pristine, strict=True)) if not same(a, b)}
         if changed:
             inputs = wire.rebuild(tree, [t.clone(memory_format=torch.preserve_format) for t in pristine])
+        memory = {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
         del tensors, pristine
         wide_model, wide_inputs = to_float64(model, inputs)
         with Selections() as exact:
@@ -108,11 +111,12 @@ def build_case(
             moved = _conditioning(spec, model, inputs, flat[1], seed)
         expected = [_expect(r, o, m, theirs, exact) for r, o, m in zip(*flat, moved, strict=True)]
         after = _after(changed, wide_inputs, moved)
+    aliases = [t.untyped_storage().data_ptr() in memory for t in flat[0]]
     overlapping = [wire.overlaps(t.shape, t.stride()) for t in flat[0]]
     outputs = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in flat[0]]
     kept: list[Any] = []
     wire.flatten(inputs, kept)
-    return Case(seed, kept, tree, trees[0], expected, outputs, after, overlapping, moved)
+    return Case(seed, kept, tree, trees[0], expected, outputs, after, overlapping, aliases, moved)
 
 
 def elements(spec: KernelSpec, dims: Mapping[str, int] | None) -> int:

@@ -1,22 +1,15 @@
-"""The timed part of a session: turns against the baselines, some of them looked at by surprise.
-
-A worker is the candidate's own process, so its word that calls were made is worth nothing. What counts is what lies in its memory:
-at the end of each batch it is stopped before its results are looked at; and in some batches, which nothing tells from others, it is
-stopped at a moment drawn at random, and the results it had claimed by then are looked at too.
-"""
+"""The timed part of a session: turns against the baselines, and what their times amount to."""
 
 from __future__ import annotations
 
 import os
 import random
 import statistics
-import time
-from typing import Any
 
 from evaluators.judge import timing
+from evaluators.judge.batches import Batches
 from evaluators.judge.processes import Failed
-from evaluators.judge.sampling import Samples
-from evaluators.judge.session import WIDE, Session
+from evaluators.judge.session import WIDE, Session, close_all
 from evaluators.verdict import Timing
 
 _HELPINGS = 3
@@ -25,18 +18,7 @@ _MOST = 3
 _LEAST = 2
 _ALONE = 5
 """Batches of each baseline with no candidate left."""
-_STOPS = 10
-"""Moments at which a watched batch is stopped. Results are looked at only in the first, of which nothing is known to the candidate."""
 _IDLE_NS = 1_000_000
-_ALTERED, _ALTERING_S = 3, 1.0
-"""Watched batches, at most, in which inputs change, and seconds that may be spent on that in all."""
-_SPARE, _ROUND_MS = 1.15, 0.25
-"""Handing results over is free as long as it takes at most this many times what the reference's process needs for as many bytes, and
-these milliseconds for a request and its reply."""
-_BEHIND = 0.4
-_SLACK_NS = 2_000_000
-"""A batch's claims are behind where the calls done by a moment are fewer than the processor time used by then accounts for, by this
-share of the whole batch and this many nanoseconds."""
 
 
 class Contest:
@@ -44,34 +26,18 @@ class Contest:
 
     def __init__(self, session: Session, batch_ms: float) -> None:
         self.session, self.worker, self.reference = session, session.worker, session.reference
-        self.batch_ms, self.sets, self.page = batch_ms, session.sets, session.page
-        self.handing = "describe" if session.readable else "later"
-        self.allowance_ms = 0.0
-        """Milliseconds that handing the results over may take for nothing, once a batch is done; more is the candidate's time."""
-        self.draw = random.SystemRandom()
-        self.results: dict[str, dict[str, Any]] = {}
-        self.cut_short = False
-        self.wrong = ""
-        self.behind: list[bool] = []
-        self.altered: int | None = None
-        """The set whose inputs are other ones than at the batch's beginning."""
-        self.altered_batches, self.altering_s = 0, 0.0
-        """Batches in which that was done, and seconds spent on it."""
-        self.samples = Samples(session.build.native)
-        self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets, floored=True)
-
-    @property
-    def charged(self) -> bool:
-        """Whether the clock also looks at how long the results of a batch take to be handed over, where the judge cannot fetch them.
-
-        Not so where they have to leave the device for it.
-        """
-        return self.handing == "later" and (self.session.device == "cpu" or self.reference.ipc)
+        self.batch_ms, self.draw = batch_ms, random.SystemRandom()
+        self.batches: Batches
 
     def prepare(self, whole: bool) -> None:
-        """Choose the stronger baseline, once per judge (``whole``: with every baseline live); the candidate is stopped meanwhile."""
-        self._pause()
-        self.reference.choose(self.batch_ms, self.sets, whole)
+        """Make the input sets and choose the stronger baseline, once per judge (``whole``: with every baseline live); the candidate is
+        stopped meanwhile."""
+        self.worker.pause()
+        self.worker.alone()
+        _, fds = self.reference.stock(self.batch_ms, self.session.sets)
+        close_all(fds)
+        self.reference.choose(self.batch_ms, whole)
+        self.batches = Batches(self.session)
         self.reference.pause()
 
     def run(self, whole: bool) -> tuple[Timing, list[str]]:
@@ -81,15 +47,13 @@ class Contest:
         Raises :class:`Failed`.
         """
         settings = self.session.settings
-        chosen = self.reference.choose(self.batch_ms, self.sets, whole)
+        chosen = self.reference.choose(self.batch_ms, whole)
         flushed = self.session.device == "cuda" and self.reference.flush_bytes > 0
         names = [*chosen.ms] if whole else [chosen.stronger]
-        theirs = [self.reference.side(n, self.sets, self.handing) for n in names]
-        if self.charged:
-            self.allowance_ms = _SPARE * self.reference.delivery_ms(self.sets) + _ROUND_MS
-        ours = self.ours
-        sides = [*theirs, ours]
+        theirs = [self.reference.side(n) for n in names]
+        sides = [*theirs, self.batches.side]
         turns_ms = [s.calibrate(self.batch_ms, theirs[0] if flushed else None) * s.calls + s.overhead_ms for s in sides]
+        self.batches.allow()
         budget_ms = settings.timing_budget_s * 1e3 * len(sides) / 2
         rounds = max(settings.min_pairs, min(settings.pairs, int(budget_ms / max(sum(turns_ms), 1e-3))))
         rows: list[tuple[float, ...]] = []
@@ -101,7 +65,7 @@ class Contest:
             _, low, high = timing.summarize(samples)
             if high <= _NARROW * low:
                 break
-        self._judge_progress()
+        self.batches.judge_progress()
         self.worker.close()
         if flushed:
             beyond = [side.overcharged(theirs[0]) for side in sides]
@@ -117,28 +81,21 @@ class Contest:
         there will be, is not settled beforehand, so nothing can be learnt from those that were."""
         rows: list[tuple[float, ...]] = []
         settings, watched = self.session.settings, 0
+        batches = self.batches
         wanted = settings.watched * (2 if self.session.closer else 1)
-        if self.session.inputs_may_change:
-            wanted = 0  # no result can be checked
-        elif self.ours.calls <= self.sets:
-            wanted = min(wanted, 2)  # every call's result is checked anyway; whose code runs is still of interest
+        if batches.side.calls == 1:
+            wanted = min(wanted, 2)  # every call's result is looked at anyway; whose code runs is still of interest
         finished = False
         while not finished:
             row = [self._undisturbed(side) for side in theirs]
             if watched < _MOST * wanted and (len(rows) >= rounds or self.draw.random() < wanted / (wanted + rounds)):
-                self._watch()
+                batches.watched()
                 watched += 1
             else:
-                rows.append((*row, self.ours.turn()))
-            seen = watched >= _MOST * wanted or (watched >= _LEAST and self.samples.enough)
+                rows.append((*row, batches.side.turn()))
+            seen = watched >= _MOST * wanted or (watched >= _LEAST and batches.samples.enough)
             finished = len(rows) >= rounds and seen
-            self._check(inputs_too=finished)
-            if self.wrong:  # and right when asked for
-                raise Failed(
-                    "tampering",
-                    "a call that had returned had not done its work, or its result was overwritten by a later call: looked at in the "
-                    f"middle of a batch, it was wrong, and right at the end: {self.wrong}",
-                )
+            batches.check()
         return rows
 
     def _figures(
@@ -152,7 +109,7 @@ class Contest:
         medians = {n: statistics.median(r[i] for r in limited) for i, n in enumerate(names)}
         ratio, low, high = timing.summarize(samples)
         candidate_ms = statistics.median(b for _, b in samples)
-        events, agrees = timing.agreement(self.ours, candidate_ms)
+        events, agrees = timing.agreement(self.batches.side, candidate_ms)
         notes = [f"{ratio:.2f}x over {stronger} [{low:.2f}, {high:.2f}]"]
         slowed = statistics.median(r[index] for r in rows) / max(alone[index])
         if slowed > 1.1:
@@ -185,30 +142,6 @@ class Contest:
         )
         return measured, notes
 
-    def _request(self, calls: int, offset: int, empty: bool = False) -> dict[str, Any]:
-        return {
-            "op": "time", "cases": list(range(self.sets)), "calls": calls, "offset": offset, "empty": empty, "results": self.handing,
-        }  # fmt: skip
-
-    def _run(self, calls: int, offset: int, empty: bool) -> float:
-        self.cut_short = False
-        self.page.clear()
-        asked = self._request(calls, offset, empty)
-        self.results = self.worker.ask(asked, self.session.settings.run_s + 10.0)["results"]
-        if not self.charged:
-            return 0.0
-        begin = time.perf_counter()
-        self.results = self.worker.ask({"op": "collect"}, 60.0)["results"]
-        return min((time.perf_counter() - begin) * 1e3, self.allowance_ms)
-
-    def _events(self) -> float | None:
-        found = self.worker.ask({"op": "events"}, 30.0)["events_ms"] if self.session.device == "cuda" else None
-        return None if found is None else float(found)
-
-    def _pause(self) -> None:
-        self.worker.pause()
-        self.worker.alone()
-
     def _undisturbed(self, side: timing.Side) -> float:
         """A baseline's turn, in which the stopped candidate uses no processor time: that is measured."""
         before = self.worker.cpu_ns()
@@ -221,126 +154,6 @@ class Contest:
             )
         self.worker.alone()
         return found
-
-    def _watch(self) -> None:
-        """A turn that is not timed, stopped at moments drawn at random within the time that a turn takes."""
-        few = self.ours.calls <= 2 * self.sets  # hardly a set's turn comes again
-        if self.handing != "describe" or few or not self.altered_batches:  # before the batch; once for every candidate
-            coming = self.draw.randrange(min(self.ours.calls, self.sets))
-            self._alter((self.ours.offset + coming) % self.sets)
-        ours, first = self.ours, self.draw.uniform(0.03, 0.97)
-        moments = [
-            m * ours.shortest_s for m in (first, *sorted(self.draw.uniform(first, 0.99) for _ in range(_STOPS - 1)))
-        ]
-        self.worker.go()
-        self.page.clear()  # while the worker waits for a request: what stands there later was put there in this batch
-        begin = time.perf_counter()
-        self.worker.begin(self._request(ours.calls, ours.offset))
-        self.cut_short = False
-        stopped, before = 0.0, self.worker.cpu_ns()
-        claims: list[tuple[int, int]] = []
-        for number, moment in enumerate(moments if self.handing == "describe" else moments[:1]):
-            time.sleep(max(begin + stopped + moment - time.perf_counter(), 0.0))
-            now = time.perf_counter()
-            if self.handing == "describe":
-                self.worker.pause()
-                claims.append((self.worker.cpu_ns() - before, self.page.count))
-                if number == 0:
-                    self._look()
-                    self._alter_one_to_come()
-                    self.samples.map(self.worker.pid)
-                self.samples.take(self.worker.pid)
-                self.worker.go()
-                stopped += time.perf_counter() - now
-            else:
-                self.page.stop = self.cut_short = (
-                    True  # the batch ends with its present call: what it has is what is checked
-                )
-        self.results = self.worker.finish("time", self.session.settings.run_s + 10.0)["results"]
-        self._pause()
-        if self.handing == "describe":
-            whole = self.worker.cpu_ns() - before
-            underway = [(used, count) for used, count in claims if 0 < count < ours.calls]
-            if underway:
-                worst = max(
-                    used - (count + 1) / ours.calls * whole for used, count in underway
-                )  # one call may be under way
-                self.behind.append(worst > _BEHIND * whole + _SLACK_NS)
-        self.page.stop = False
-        ours.offset = (ours.offset + ours.calls) % self.sets
-
-    def _look(self) -> None:
-        """Check every result that the stopped worker claims to have, but for the set it is at."""
-        count = self.page.count
-        if count > self.ours.calls:
-            raise Failed("tampering", "the worker claims more calls than it was asked for")
-        at = (self.ours.offset + count) % self.sets if count < self.ours.calls and self.sets > 1 else None
-        for number in range(self.sets):
-            places = self.page.places(number)
-            last = self.results.get(str(number))
-            if number == at or last is None or len(last.get("outputs", ())) > len(places):
-                continue
-            if not any(places):
-                if (number - self.ours.offset) % self.sets < count and self.session.blocks.holds_any(number):
-                    raise Failed("tampering", "the worker claims calls whose results lie nowhere")
-                continue
-            outputs = [{**o, "at": place} for o, place in zip(last["outputs"], places, strict=False)]
-            self.session.blocks.fill(self.worker.pid, number, outputs)
-            verdict = self.session.check(number, {**last, "outputs": outputs}, inputs_too=False)
-            if not verdict["ok"]:
-                self.wrong = verdict["detail"]
-        self.reference.pause()
-
-    def _alter_one_to_come(self) -> None:
-        """Change inputs of a set that is not under way and whose turn will come again in this batch. Late in it there may be none."""
-        done, calls = self.page.count, self.ours.calls
-        if self.altered is None and self.sets > 1 and done + self.sets < calls:
-            self._alter((self.ours.offset + done + self.draw.randrange(1, self.sets)) % self.sets)
-
-    def _alter(self, number: int) -> None:
-        if self.altered_batches >= _ALTERED * (2 if self.session.closer else 1) or self.altering_s > _ALTERING_S:
-            return
-        begin = time.perf_counter()
-        reply, _ = self.reference.ask({"op": "alter", "case": number})
-        self.altered = number if reply["altered"] else None
-        self.altered_batches += bool(reply["altered"])
-        self.reference.pause()
-        self.altering_s += time.perf_counter() - begin
-
-    def _judge_progress(self) -> None:
-        """Raise :class:`Failed` where claims lag behind the processor time used, again and again: such calls are never made."""
-        if sum(self.behind) >= 2 and sum(self.behind) * 2 >= len(self.behind):
-            raise Failed(
-                "tampering", "most calls of a batch seem to be made in no time at its end: they are not made at all"
-            )
-
-    def _check(self, inputs_too: bool = False) -> None:
-        """Check the outputs of the batch just done; a wrong one fails the candidate."""
-        if self.handing == "later" and not self.results:
-            self.worker.go()
-            self.results = self.worker.ask({"op": "collect"}, 60.0)["results"]
-            self._pause()
-        if self.session.inputs_may_change:
-            return
-        done = self.page.count
-        if done != self.ours.calls and not self.cut_short:
-            raise Failed("tampering", f"the worker made {done} calls of the {self.ours.calls} it was asked for")
-        if not self.results or (done >= self.sets and {str(k) for k in range(self.sets)} != set(self.results)):
-            raise Failed("tampering", "the worker has not the outputs to show for a timed batch")
-        for name, reply in self.results.items():
-            if int(name) >= self.sets:
-                raise Failed("tampering", "the worker names a case that does not exist")
-            if self.handing == "describe" and "outputs" in reply:
-                self.session.blocks.fill(self.worker.pid, int(name), reply["outputs"])
-            verdict = self.session.check(int(name), reply, inputs_too)
-            if not verdict["ok"]:
-                raise Failed(
-                    verdict["status"], f"correct when called once, wrong in a timed batch: {verdict['detail']}"
-                )
-        if self.altered is not None:
-            self.reference.ask({"op": "restore", "case": self.altered})
-            self.altered = None
-        self.reference.pause()
 
 
 def _stronger(names: list[str], rows: list[tuple[float, ...]]) -> tuple[str, list[tuple[float, float]]]:

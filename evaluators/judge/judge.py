@@ -213,7 +213,12 @@ class Judge:
         with phase(phases, "roofline"):
             bound, why = self._roofline(measured)
         notes += [why] if why else []
-        looked = {"samples": contest.samples.counts(), "altered_batches": contest.altered_batches}
+        batches = contest.batches
+        looked = {
+            "samples": batches.samples.counts(),
+            "timed_sets": batches.side.sets,
+            "timed_results_checked": batches.looks,
+        }
         base = replace(base, resources={**base.resources, **looked})
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
         if bound is not None and measured.candidate_ms * _IMPOSSIBLE[self.target.kind] < _bytes_ms(bound):
@@ -221,7 +226,7 @@ class Judge:
             reason = f"{times:.1f} times faster than its bytes allow: results were not computed in every call"
             return replace(found, status="tampering", fitness=0.0, message="; ".join([reason, *notes]))
         profiled = base.resources.get("attribution") or {}
-        share = 0.0 if may else max(contest.samples.by_library, profiled.get("library", 0.0))
+        share = 0.0 if may else max(contest.batches.samples.by_library, profiled.get("library", 0.0))
         share = share if share > MOSTLY else 0.0
         if outside or share:
             found = replace(found, fitness=0.0)

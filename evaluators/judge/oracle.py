@@ -16,7 +16,7 @@ import psutil
 import torch
 
 from evaluators.errors import EvaluatorError, JudgeError, SpecError
-from evaluators.judge import altered, cases, hard, sizes, wire, wire_host
+from evaluators.judge import arena, cases, hard, sizes, stock, wire, wire_host
 from evaluators.judge.batch import Batcher
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.form import form_problem
@@ -44,8 +44,11 @@ class Oracle:
         self.dims: dict[str, int] | None = None
         self.cases: dict[int, cases.Case] = {}
         self.shared: dict[int, Shared] = {}
-        self.altered: dict[int, cases.Case] = {}
-        self.level = 0
+        self.stock: stock.Stock | None = None
+        self.stocked: Shared = ([], [], [])
+        self.copied: Any = None
+        """The input sets on the device, where their shared block is not."""
+        self.copies: list[Any] = []
         self.shared_parameters: Shared | None = None
         self.turns: Turns
         self.ipc = False
@@ -64,7 +67,7 @@ class Oracle:
         torch.set_num_threads(message["threads"])
         if self.device.type == "cuda":
             torch.cuda.init()
-        self.turns = Turns(Batcher(self.device, message["flush_bytes"]), self._timing_arguments, self._places)
+        self.turns = Turns(Batcher(self.device, message["flush_bytes"]), self._places)
         if self.spec.precision == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
@@ -159,7 +162,6 @@ class Oracle:
                 case.fingerprints = list(map(cases.fingerprint, case.inputs))
         case = self.cases[number]
         _, described, fds = self.shared[number]
-        self.altered.pop(number, None)  # by a candidate that failed meanwhile
         self._restore(number)
         return {
             "tree": case.argument_tree,
@@ -169,6 +171,7 @@ class Oracle:
             "affordable": self._affordable(case),
             "words": case.words,
             "inputs_may_change": case.inputs_may_change,
+            "aliases": case.aliases,
         }, fds
 
     def _make(self, seed: int, harder: bool) -> cases.Case | None:
@@ -266,62 +269,108 @@ class Oracle:
         return ""
 
     def check(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Compare what the candidate left in a case's output blocks (and, with ``inputs_too``, whether its inputs are untouched);
-        poison the blocks again afterwards."""
+        """Compare what the candidate left in a case's output blocks, and look whether its inputs are untouched; poison the blocks again
+        afterwards."""
         case, (blocks, _, _) = self.cases[message["case"]], self.shared[message["case"]]
         form = form_problem(case, message["reply"], self.device.type)
         if form:
             return {"ok": False, "status": form[0], "detail": form[1]}, []
-        now = self.altered.get(message["case"], case)
-        problem = self._inputs_problem(now, blocks) if message["inputs_too"] else ""
+        problem = self._inputs_problem(case, blocks)
         if problem:
             self._restore(message["case"])
             return {"ok": False, "status": "mismatch", "detail": problem}, []
         outputs = blocks[len(case.inputs) :]
         values = [wire.view(b, wire.plain(t)).to(self.device) for b, t in zip(outputs, case.outputs, strict=True)]
-        found = cases.compare(now, values, self.spec)
-        status = "correct" if found["ok"] else "mismatch"
-        if now is not case and not found["ok"] and cases.compare(case, values, self.spec)["ok"]:
-            status = "tampering"
-            found["detail"] = (
-                "inputs had been changed since, and the results are those of the earlier inputs: they were kept and given again"
-            )
+        found = cases.compare(case, values, self.spec)
         for block in outputs:
             block.fill_(OUTPUT_POISON)
         self._settle()
-        return {**found, "status": status}, []
+        return {**found, "status": "correct" if found["ok"] else "mismatch"}, []
 
-    def alter(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Change a few elements of a case's inputs, where they lie; until :meth:`restore`, results are checked against what these give.
-        ``altered`` is false where no such change shows in the result."""
-        number = message["case"]
-        case, (blocks, _, _) = self.cases[number], self.shared[number]
-        if case.inputs_may_change or case.fingerprints is not None:
-            return {"altered": False}, []
-        found = altered.alter(case, self.spec, self.model, self.device, self.dims, self.level)
-        self.level = len(altered.SHARES) if found is None else found.level
-        if found is None:
-            return {"altered": False}, []
-        self.altered[number] = found.case
-        for tensor, block in zip(found.case.inputs, blocks, strict=False):
-            _fill(block, tensor)
+    def stocks(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Describe the input sets of timed batches, made on first use: enough for batches of ``batch_ms``. With ``outputs``, there is a
+        block for all their results too."""
+        known = [self.cases[k] for k in sorted(self.cases) if k < message["cases"]]
+        if self.stock is None:
+            sizes = [wire.nbytes(t) for t in known[0].inputs]
+            layout = arena.Layout.of([wire.describe(t) for t in known[0].inputs], sizes)
+            given = wire.rebuild(known[0].argument_tree, [t.clone() for t in known[0].inputs])
+            with torch.no_grad():
+                eager = stock.eager_ms(lambda: self.model(*given), self._settle)
+            each = layout.pitch + sum(t.numel() * t.element_size() for t in known[0].outputs)
+            count = stock.worth(eager, message["batch_ms"], each, self._room())
+            self.stocked = self._share([torch.empty(layout.pitch * count, dtype=torch.uint8, device="meta")])
+            block = self.stocked[0][0]
+            self.stock = stock.Stock(self.spec, self.model, self.device, self.dims, known, count, block, layout)
+            self._settle()
+        made = self.stock
+        if message["outputs"] and made.outputs is None:
+            plain = [wire.plain(t) for t in known[0].outputs]
+            made.outputs = arena.Layout.of(plain, [t.numel() * t.element_size() for t in known[0].outputs])
+            blocks, about, fds = self._share(
+                [torch.empty(made.outputs.pitch * made.count, dtype=torch.uint8, device="meta")]
+            )
+            described = {**about[0], **({"fd": 1} if fds else {})}
+            self.stocked = ([*self.stocked[0], *blocks], [*self.stocked[1], described], [*self.stocked[2], *fds])
+        return {
+            "count": made.count,
+            "tree": known[0].argument_tree,
+            "layouts": [layout.to_json() for layout in (made.layout, made.outputs) if layout is not None],
+            "blocks": self.stocked[1],
+        }, self.stocked[2]
+
+    def refresh(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Change the inputs of the coming batch; the results of the sets in ``watch`` will be asked for."""
+        made = self._stock()
+        made.refresh(message["begin"], message["calls"], message["watch"])
+        if made.outputs is not None:
+            for number in message["watch"]:
+                for tensor in made.outputs.views(self.stocked[0][1], number):
+                    wire.fill(tensor, OUTPUT_POISON)
+        if self.copied is not None:
+            self.copied.copy_(made.block)
         self._settle()
-        return {"altered": True}, []
-
-    def restore(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Give an altered case its own inputs again."""
-        if self.altered.pop(message["case"], None) is not None:
-            self._restore(message["case"])
         return {}, []
+
+    def timed(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """The verdict on one call of a timed batch: on set ``set``, whose results lie in the blocks of case ``case``, or in the block for
+        all results where there is one."""
+        made, case = self._stock(), self.cases[message["case"]]
+        if message["delivered"]:
+            assert made.outputs is not None
+            values = made.outputs.views(self.stocked[0][1], message["set"])
+        else:
+            form = form_problem(case, message["reply"], self.device.type)
+            if form:
+                return {"ok": False, "status": form[0], "detail": form[1]}, []
+            blocks = self.shared[message["case"]][0][len(case.inputs) :]
+            values = [wire.view(b, wire.plain(t)) for b, t in zip(blocks, case.outputs, strict=True)]
+        found = made.judge(message["set"], [v.to(self.device) for v in values])
+        if not message["delivered"]:
+            for block in blocks:
+                block.fill_(OUTPUT_POISON)
+        self._settle()
+        return found, []
+
+    def _stock(self) -> stock.Stock:
+        if self.stock is None:
+            raise JudgeError("input sets were asked for before they were made")
+        return self.stock
+
+    def _room(self) -> int:
+        """Bytes for the input sets of timed batches and their results."""
+        if self.device.type == "cuda" and self.ipc:
+            return min(16 << 30, int(torch.cuda.mem_get_info()[0]) // 8)
+        return min(512 << 20, int(psutil.virtual_memory().total) // 16)
 
     def compile(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Compile the reference with torch.compile and run it; ``failed`` says why it could not."""
-        return self.turns.compile(self.model, message["mode"], message["case"]), []
+        return self.turns.compile(self.model, message["mode"], self._given()[0]), []
 
     def time(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """A batch of baseline calls over rotating cases."""
+        """A batch of baseline calls, each on another input set."""
         model = self.turns.compiled if message["baseline"] == "compile" else self.model
-        self.turns.run(model, message["cases"], message)
+        self.turns.run(model, self._given(), message)
         return {}, []
 
     def collect(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -333,17 +382,20 @@ class Oracle:
         """Device-event milliseconds of the last batch."""
         return {"events_ms": self.turns.batcher.events_ms()}, []
 
-    def _places(self, number: int) -> list[Any]:
-        """Tensors like a case's outputs, on the device of its blocks."""
-        case, (blocks, _, _) = self.cases[number], self.shared[number]
-        outputs = zip(case.outputs, blocks[len(case.inputs) :], strict=True)
-        return [torch.empty(t.shape, dtype=t.dtype, device=b.device) for t, b in outputs]
+    def _places(self) -> list[Any]:
+        """Tensors like a call's outputs, on the device of the blocks."""
+        device = self._stock().block.device
+        return [torch.empty(t.shape, dtype=t.dtype, device=device) for t in self._stock().known[0].outputs]
 
-    def _timing_arguments(self, number: int) -> Any:
-        """The case's inputs as the candidate sees them: in the shared blocks, where these are on the device."""
-        case, (blocks, _, _) = self.cases[number], self.shared[number]
-        views = [wire.view(b, wire.describe(t)) for b, t in zip(blocks, case.inputs, strict=False)]
-        return wire.rebuild(case.argument_tree, views if self._on_device(blocks) else case.inputs)
+    def _given(self) -> list[Any]:
+        """Arguments of the timed calls as the candidate sees them: in the shared block, where that is on the device."""
+        made = self._stock()
+        if self._on_device(self.stocked[0]):
+            return made.arguments
+        if self.copied is None:
+            self.copied = torch.empty_like(made.block, device=self.device)
+            self.copies = arena.arguments(made.known[0].argument_tree, made.layout, self.copied, made.count)
+        return self.copies
 
 
 def _fill(block: Any, tensor: Any) -> None:

@@ -7,19 +7,19 @@ import fcntl
 from typing import Any
 
 _SEALS = 1024 + 9, 0x0002 | 0x0004  # F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW
-PAGE_WORDS = 4096
 COUNT, STOP, FIRST = 0, 1, 2
-TRACKED = 128
-"""Output tensors of a result whose places are put down."""
-_NOTHING = memoryview(bytes(8 * PAGE_WORDS)).cast("Q")
+PLACES = 1 << 19
+"""Places of output tensors that a page holds: of each set as many as a result has."""
+PAGE_WORDS = FIRST + PLACES
 
 
 class Page:
-    """A batch's progress, in memory that the judge reads while the batch runs: how many calls are done, and where the last result of
-    each set lies. With ``stop`` set the batch ends after the call it is in."""
+    """A batch's progress, in memory that the judge reads while the batch runs: how many calls are done, and where the result for each
+    set lies: ``outputs`` places, of its first tensors. With ``stop`` set the batch ends after the call it is in."""
 
     def __init__(self, memory: Any) -> None:
         self.words = memoryview(memory).cast("B").cast("Q")
+        self.outputs = 1
 
     @property
     def count(self) -> int:
@@ -34,13 +34,14 @@ class Page:
         self.words[STOP] = int(value)
 
     def places(self, number: int) -> list[int]:
-        """Addresses of the last result of set ``number``: one for each of its first tensors, 0 where there is none yet."""
-        begin = FIRST + number * TRACKED
-        return list(self.words[begin : begin + TRACKED])
+        """Addresses of the result for set ``number``: one for each of its tensors, 0 where there is none yet."""
+        begin = FIRST + number * self.outputs
+        return list(self.words[begin : begin + self.outputs])
 
-    def clear(self) -> None:
-        """Forget the last batch."""
-        self.words[FIRST:] = _NOTHING[FIRST:]
+    def clear(self, sets: int) -> None:
+        """Forget the last batch, over so many sets."""
+        used = sets * self.outputs
+        self.words[FIRST : FIRST + used] = memoryview(bytes(8 * used)).cast("Q")
         self.words[COUNT] = 0
 
 

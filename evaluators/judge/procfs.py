@@ -6,6 +6,7 @@ import bisect
 import contextlib
 import ctypes
 import os
+import time
 from typing import Any
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -66,6 +67,16 @@ def is_stopped(pid: int) -> bool:
     return all(_stat(f"{pid}/task/{tid}")[:1] in ([], ["T"], ["t"], ["Z"], ["X"]) for tid in tasks(pid))
 
 
+def wait_stopped(pid: int, most_s: float = 2.0) -> bool:
+    """Wait until every thread of a process that was sent a signal to stop stands still; whether they did within ``most_s`` seconds."""
+    deadline = time.perf_counter() + most_s
+    while not is_stopped(pid):
+        if time.perf_counter() > deadline:
+            return False
+        time.sleep(2e-5)  # the clock of a batch runs meanwhile
+    return True
+
+
 def cpu_ns(pid: int) -> int:
     """Processor time that a process's threads have used, nanoseconds (in ticks of the clock where the kernel keeps no better account)."""
     total = 0
@@ -77,6 +88,18 @@ def cpu_ns(pid: int) -> int:
             fields = _stat(f"{pid}/task/{tid}")
             total += (int(fields[11]) + int(fields[12])) * _TICK_NS if len(fields) > 12 else 0
     return total
+
+
+def process_ns(pid: int) -> int:
+    """Processor time that a process has used, its threads and its children that ended among it, nanoseconds (children in ticks)."""
+    fields = _stat(str(pid))
+    children = (int(fields[13]) + int(fields[14])) * _TICK_NS if len(fields) > 14 else 0
+    try:
+        return (
+            time.clock_gettime_ns((~pid << 3) | 2) + children
+        )  # the clock of another process, as clock_getcpuclockid makes it
+    except OSError:
+        return cpu_ns(pid) + children
 
 
 def parents() -> dict[int, int]:
@@ -132,6 +155,17 @@ def read_memory(pid: int, address: int, into: Any) -> None:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
         done += count
+
+
+def shared_memory(pid: int) -> list[tuple[int, int]]:
+    """Where shared memory files lie in a process's address space: begin and end of each mapping."""
+    found: list[tuple[int, int]] = []
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", errors="replace") as file:
+        for line in file:
+            if "/memfd:tensor" in line:
+                start, _, end = line.split(maxsplit=1)[0].partition("-")
+                found.append((int(start, 16), int(end, 16)))
+    return found
 
 
 class Code:

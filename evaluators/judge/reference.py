@@ -11,6 +11,7 @@ import secrets
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ class Reference:
         self.stopped = False
         self.processors = os.sched_getaffinity(self.server.pid)
         self.ipc = False
+        self.sets = 0
+        """Input sets of timed batches, once there is a stock."""
         self.arguments: Any = None
         self.keywords: Any = None
         self.environment: dict[str, str] = {}
@@ -118,9 +121,10 @@ class Reference:
         return self.places
 
     def pause(self) -> None:
-        """Stop the oracle while the candidate is timed."""
+        """Stop the oracle while the candidate is timed; returns when it stands still."""
         if not self.stopped:
             self.server.pause()
+            procfs.wait_stopped(self.server.pid)
             self.stopped = True
 
     def go(self) -> None:
@@ -128,34 +132,37 @@ class Reference:
         self.server.go()
         self.stopped = False
 
-    def side(self, baseline: str, sets: int, results: str = "later") -> Side:
-        """The baseline as one side of a paired timing; ``results`` is what the timed processes do with theirs (``Worker.time``)."""
+    def stock(self, batch_ms: float, known: int, outputs: bool = False) -> tuple[dict[str, Any], list[int]]:
+        """The input sets of timed batches, made from the first ``known`` cases for batches of ``batch_ms``; with ``outputs`` also a block
+        for the results of all. The descriptors are the caller's."""
+        about, fds = self.ask({"op": "stocks", "batch_ms": batch_ms, "cases": known, "outputs": outputs})
+        self.sets = about["count"]
+        return about, fds
+
+    def refresh(self, calls: int, offset: int, watch: Sequence[int] = ()) -> None:
+        """Change the inputs of ``calls`` sets from set ``offset`` on; the results for those in ``watch`` will be asked for."""
+        self.ask({"op": "refresh", "begin": offset, "calls": calls, "watch": list(watch)})
+
+    def side(self, baseline: str) -> Side:
+        """The baseline as one side of a paired timing, once there is a stock."""
 
         def run(calls: int, offset: int, empty: bool) -> float:
-            self.server.ask(
-                {
-                    "op": "time",
-                    "baseline": baseline,
-                    "cases": list(range(sets)),
-                    "calls": calls,
-                    "offset": offset,
-                    "empty": empty,
-                    "results": results,
-                },
-                300.0,
-            )
+            asked = {"op": "time", "baseline": baseline, "calls": calls, "offset": offset, "empty": empty}
+            self.server.ask(asked, 300.0)
+            self.pause()
             return 0.0
 
         def events() -> float | None:
-            found = self.server.ask({"op": "events"}, 30.0)[0]["events_ms"] if self.device == "cuda" else None
+            found = self.ask({"op": "events"}, 30.0)[0]["events_ms"] if self.device == "cuda" else None
             return None if found is None else float(found)
 
-        return Side(run, events, self.go, self.pause, sets)
+        return Side(run, events, self.go, self.refresh, self.sets)
 
-    def delivery_ms(self, sets: int) -> float:
-        """Milliseconds that this process needs to hand over one result of each of ``sets`` sets; the median of three."""
+    def delivery_ms(self, calls: int) -> float:
+        """Milliseconds that this process needs to hand over the results of ``calls`` calls; the median of three."""
         self.go()
-        self.side("eager", sets).run(sets, 0, False)
+        self.side("eager").run(calls, 0, False)
+        self.go()
         taken: list[float] = []
         for _ in range(4):
             begin = time.perf_counter()
@@ -164,8 +171,8 @@ class Reference:
         self.pause()
         return statistics.median(taken[1:])  # the first one also takes memory
 
-    def choose(self, batch_ms: float, sets: int, whole: bool = False) -> Baselines:
-        """Measure eager and torch.compile, and remember which is stronger.
+    def choose(self, batch_ms: float, whole: bool = False) -> Baselines:
+        """Measure eager and torch.compile, and remember which is stronger; there must be a stock.
 
         Where eager clearly wins, or torch.compile fails, that is remembered on disk by spec, target and toolchain, so that a later
         search starts without compiling. No remembered time is ever given out: with ``whole`` both are measured whatever is remembered.
@@ -178,7 +185,7 @@ class Reference:
             (self.spec.digest, self.target.name, self.environment["torch"], self.environment["device"], mode)
         )
         file = home() / "cache" / "baselines" / (re.sub(r"[^\w.+-]", "_", name) + ".json")
-        eager = self.side("eager", sets)
+        eager = self.side("eager")
         ms = {"eager": eager.calibrate(batch_ms, eager if flushed else None)}
         remembered = _read(file)
         if mode == "off":
@@ -187,11 +194,11 @@ class Reference:
         if remembered is not None and (remembered["failure"] or not whole):
             self.baselines = Baselines(ms, "eager", remembered["failure"], _lost(remembered))
             return self.baselines
-        reply, _ = self.ask({"op": "compile", "mode": mode, "case": 0}, self.settings.compile_s)
+        reply, _ = self.ask({"op": "compile", "mode": mode}, self.settings.compile_s)
         if "failed" in reply:
             self.baselines = Baselines(ms, "eager", str(reply["failed"]))
         else:
-            compiled = self.side("compile", sets)
+            compiled = self.side("compile")
             compiled.calibrate(batch_ms, eager if flushed else None)
             pairs = alternate((eager, compiled), _CHOICE_PAIRS)
             ms = {n: statistics.median(p[i] for p in pairs) for i, n in enumerate(("eager", "compile"))}

@@ -132,13 +132,6 @@ def _repeat(reply: dict[str, Any]) -> dict[str, Any]:
     return {**_outcome(reply), "calls": _whole(reply.get("calls"), 2**31)}
 
 
-def _results(reply: dict[str, Any]) -> dict[str, Any]:
-    results = reply.get("results", {})
-    if not isinstance(results, dict) or not all(re.fullmatch(r"[0-9]{1,3}", k) for k in results):
-        raise Malformed("results by case were expected")
-    return {"results": {k: _outcome(v) for k, v in results.items()}}
-
-
 def _events(reply: dict[str, Any]) -> dict[str, Any]:
     value = reply.get("events_ms")
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e12):
@@ -151,8 +144,6 @@ _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "load": lambda r: {"missing": _list(r.get("missing"), 20_000, lambda v: _text(v, 300))},
     "run": _run,
     "repeat": _repeat,
-    "time": _results,
-    "collect": _results,
     "events": _events,
     "resources": lambda r: {"kernels": _list(r.get("kernels"), 10_000, _kernel)[:32]},
     "profile": lambda r: {"kernels": _list(r.get("kernels"), 10_000, _kernel)},

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from evaluators.judge import peek
+from evaluators.judge import peek, procfs
 from evaluators.judge.attribution import attribute
 from evaluators.judge.page import PAGE_WORDS, Page, seal
 from evaluators.judge.peek import Blocks
@@ -54,6 +54,8 @@ class Session:
         self.operators: list[str] = []
         """PyTorch operators that did work during a call."""
         self.inputs_may_change = False
+        self.aliases: list[bool] = []
+        """Whether outputs of the reference are memory of its inputs."""
         self.closer = False
         """Whether the source gives a reason to look at its timed batches more often."""
         self.place = 0
@@ -62,6 +64,8 @@ class Session:
         """What was checked beyond the spec's own inputs and sizes, in words."""
         self.readable = False
         """Whether the judge can read the worker's memory."""
+        self.form: dict[str, Any] = {}
+        """What a call gives, as the worker described it last: form, types, layouts and places of its outputs."""
         self.page, self.page_fd = _page()
         self.blocks = Blocks()
 
@@ -149,6 +153,7 @@ class Session:
         if "none" in case:
             return ""
         self.inputs_may_change = bool(case["inputs_may_change"])
+        self.aliases = case["aliases"]
         if not self.place and not hard:
             self.sets = min(self.sets, int(case["affordable"]))
         # The oracle keeps its own descriptors; these are duplicates that arrived with the message.
@@ -171,13 +176,29 @@ class Session:
             if failure.status == "crash" and _FAULTS.search(failure.message) and self.device == "cpu":
                 raise Failed("crash", failure.message + _OUTSIDE) from None
             raise
-        self.operators = sorted({*self.operators, *reply.get("operators", [])})
-        return self.check(number, reply)
-
-    def check(self, number: int, reply: dict[str, Any], inputs_too: bool = True) -> dict[str, Any]:
-        """The oracle's verdict on what lies in the blocks of case ``number``."""
-        verdict, _ = self.reference.ask({"op": "check", "case": number, "reply": reply, "inputs_too": inputs_too})
+        self.operators = sorted({*self.operators, *reply.pop("operators", [])})
+        verdict = self.check(number, reply)
+        if not self.place and verdict["ok"]:
+            self.form = reply
+            self.own_memory(reply["outputs"])
         return verdict
+
+    def check(self, number: int, reply: dict[str, Any]) -> dict[str, Any]:
+        """The oracle's verdict on what lies in the blocks of case ``number``."""
+        verdict, _ = self.reference.ask({"op": "check", "case": number, "reply": reply})
+        return verdict
+
+    def own_memory(self, outputs: list[dict[str, Any]]) -> None:
+        """Raise :class:`Failed` where an output lies in the memory of an input, but the reference's own does not."""
+        if not self.readable:
+            return
+        shared = procfs.shared_memory(self.worker.pid)
+        for number, (found, alias) in enumerate(zip(outputs, self.aliases, strict=False)):
+            if not alias and any(begin <= found["at"] < end for begin, end in shared):
+                raise Failed(
+                    "mismatch",
+                    f"output {number} is memory of an input, which the reference's is not: return a tensor of its own",
+                )
 
     def resources(self, known: dict[str, Any], whole: bool) -> dict[str, Any]:
         """Compilation's report plus, on a GPU, registers, spills and shared memory of the kernels that ran; with ``whole``, also whose

@@ -1,9 +1,10 @@
 """Paired timing: baseline and candidate take turns on the judge's token, and the judge's own clock decides.
 
-A batch is ``calls`` calls and a synchronisation, timed by the wall clock of this process from request to reply while the other side is
-stopped. On a GPU every call is preceded by an L2 flush, so batches of flushes alone (same count) are timed too and the shortest of them
-is subtracted: other work only ever lengthens one, and what is subtracted in error would be counted as speed. The device events of the
-worker leave the flushes out by themselves. They are reported and compared with the wall clock; they can only make a candidate slower.
+A batch is ``calls`` calls and a synchronisation, timed by the wall clock of this process from the request until every thread of the
+process that made them stands still, while the other side is stopped. On a GPU every call is preceded by an L2 flush, so batches of
+flushes alone (same count) are timed too and the shortest of them is subtracted: other work only ever lengthens one, and what is
+subtracted in error would be counted as speed. The device events of the worker leave the flushes out by themselves. They are reported
+and compared with the wall clock; they can only make a candidate slower.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ _SMALLEST_MS = 1e-4
 
 @dataclass
 class Side:
-    """One side of a comparison: how to run a batch, how to stop and wake its process, and what was learnt of it.
+    """One side of a comparison: how to run a batch in its process, and what was learnt of it.
 
-    ``run(calls, offset, empty)`` returns when the batch is done, and how many of the milliseconds until then are no part of it;
-    ``events()`` then gives its device-event milliseconds or ``None``.
+    ``prepare(calls, offset)`` gives the coming calls fresh inputs. ``go()`` wakes the process. ``run(calls, offset, empty)`` returns when
+    the batch is done and the process stopped, and how many of the milliseconds until then are no part of it; ``events()`` then
+    gives its device-event milliseconds or ``None``. A batch has at most ``sets`` calls, each on another input set.
     """
 
     run: Callable[[int, int, bool], float]
     events: Callable[[], float | None]
     go: Callable[[], None]
-    pause: Callable[[], None]
+    prepare: Callable[[int, int], None]
     sets: int
     calls: int = 1
     overhead_ms: float = 0.0
@@ -43,6 +45,7 @@ class Side:
 
     def batch(self, empty: bool = False) -> float:
         """Wall-clock milliseconds of one batch."""
+        self.go()
         begin = time.perf_counter()
         apart = self.run(self.calls, self.offset, empty)
         wall = (time.perf_counter() - begin) * 1e3 - apart
@@ -69,17 +72,13 @@ class Side:
 
         Returns milliseconds per call, roughly.
         """
-        self.go()
         self.calls = 1
         self.batch()
         wall = self._shorter()
         # Grow gently: one short batch is dominated by the round trip.
-        while wall < target_ms / 2 and self.calls < 20_000:
-            self.calls = min(max(int(self.calls * min(target_ms / max(wall, 1e-3), 8.0)), self.calls + 1), 20_000)
+        while wall < target_ms / 2 and self.calls < self.sets:
+            self.calls = min(max(int(self.calls * min(target_ms / max(wall, 1e-3), 8.0)), self.calls + 1), self.sets)
             wall = self._shorter()
-        if self.calls > self.sets:
-            self.calls -= self.calls % self.sets
-        self.pause()
         if flushes is not None:
             self.overhead_ms = flushes.flushing(self.calls)
         per_call = max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
@@ -93,9 +92,7 @@ class Side:
     def flushing(self, calls: int) -> float:
         """Milliseconds of the shortest of five batches of ``calls`` flushes alone."""
         kept, self.calls = self.calls, calls
-        self.go()
         found = min(self.batch(empty=True) for _ in range(5))
-        self.pause()
         self.calls = kept
         return found
 
@@ -106,11 +103,9 @@ class Side:
         return beyond
 
     def turn(self) -> float:
-        """Milliseconds per call of one batch, for which the process is woken."""
-        self.go()
-        found = self.measure()
-        self.pause()
-        return found
+        """Milliseconds per call of one batch on fresh inputs."""
+        self.prepare(self.calls, self.offset)
+        return self.measure()
 
 
 def alternate(sides: Sequence[Side], rounds: int) -> list[tuple[float, ...]]:

@@ -119,6 +119,12 @@ def copy_storage(source: Any, block: Any) -> None:
         block.view(source.dtype).copy_(flat)
 
 
+def fill(tensor: Any, byte: int) -> None:
+    """Fill a contiguous tensor's memory with one byte value."""
+    if tensor.numel():
+        tensor.view(-1).view(torch.uint8).fill_(byte)
+
+
 def moved(tensor: Any, device: Any) -> Any:
     """The tensor on another device with its strides kept; itself where it is there already."""
     if tensor.device.type == torch.device(device).type:

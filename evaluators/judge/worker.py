@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from evaluators.judge import batch, fence, page, wire
+from evaluators.judge import arena, batch, fence, page, wire
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.guard import Guard
 from evaluators.judge.recorder import Recorder
@@ -45,6 +45,12 @@ class Worker:
         self.module: Any = None
         self.cases: dict[int, dict[str, Any]] = {}
         self.last: dict[int, Any] = {}
+        self.sets: list[Any] = []
+        """Arguments of timed calls."""
+        self.delivered: list[list[Any]] = []
+        """Where results of timed calls are handed over, where the judge cannot fetch them."""
+        self.copies: tuple[Any, Any] | None = None
+        """The block of all sets, and its copy on a device that the block is not on."""
         self.batcher: batch.Batcher
         self.page: page.Page | None = None
         self.sample: Any = None
@@ -158,20 +164,33 @@ class Worker:
                     worst, far = deliver(result, case), gap
         return {**(worst or {}), "calls": count}
 
-    def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """A batch of calls over rotating cases.
+    def stock(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Take over the input sets of timed calls, and the block for all their results where there is one."""
+        blocks = wire.attach(message["blocks"], fds)
+        layouts = [arena.Layout.from_json(plain) for plain in message["layouts"]]
+        block, count = blocks[0], message["count"]
+        if block.device.type != self.device.type:
+            self.copies = (block, block.to(self.device))
+            block = self.copies[1]
+        self.sets = arena.arguments(message["tree"], layouts[0], block, count)
+        if message["deliver"]:
+            self.delivered = [layouts[1].views(blocks[1], k) for k in range(count)]
+        self.batcher.page.outputs = message["outputs"]
+        int(block[::4096].sum())  # maps every page of it: no timed call has to
+        return {}
 
-        By ``results``: ``describe`` says where the last results lie, ``later`` keeps them for :meth:`collect`.
-        """
-        order = message["cases"]
-        call = None if message.get("empty") else self.models[0]
+    def renew(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Fetch the input sets again, where they have to be copied to the device."""
+        if self.copies is not None:
+            self.copies[1].copy_(self.copies[0])
+        return {}
+
+    def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """A batch of calls, each on another input set; results are kept until the next one."""
         self.last.clear()
-        arguments = [self.cases[c]["arguments"] for c in order]
-        last = self.batcher.run(call, arguments, message["calls"], message["offset"])
-        self.last = {order[k]: v for k, v in last.items()}
-        if call is None or message["results"] == "later":
-            return {}
-        return {"results": {str(c): deliver(v, self.cases[c], copy=False) for c, v in self.last.items()}}
+        call = None if message["empty"] else self.models[0]
+        self.last = self.batcher.run(call, self.sets, message["calls"], message["offset"])
+        return {}
 
     def events(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Device-event milliseconds of the last batch."""
@@ -185,8 +204,10 @@ class Worker:
         return {"built": driver.active.utils is not None}
 
     def collect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Hand over the last outputs of a timed batch, per case."""
-        return {"results": {str(c): deliver(result, self.cases[c]) for c, result in self.last.items()}}
+        """Hand over the results of the last batch."""
+        for number, result in self.last.items():
+            deliver(result, {"outputs": self.delivered[number]})
+        return {}
 
     def resources(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Resource use of the candidate's compiled device kernels, where its language reports any."""

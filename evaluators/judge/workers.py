@@ -43,6 +43,7 @@ class Worker:
         self.printed = 0
         self.head = bytearray()
         self.stopped = self.closed = False
+        self.still = True
         message = {
             "op": "fork",
             "folder": self.folder,
@@ -184,11 +185,10 @@ class Worker:
 
     def pause(self) -> None:
         """Stop the whole group until :meth:`go`; returns when every thread of the worker stands still."""
-        self._signal(signal.SIGSTOP)
-        self.stopped = True
-        deadline = time.monotonic() + _STOP_S
-        while not procfs.is_stopped(self.pid) and time.monotonic() < deadline:
-            time.sleep(2e-4)
+        if not self.stopped:
+            self._signal(signal.SIGSTOP)
+            self.stopped = True
+            self.still = procfs.wait_stopped(self.pid, _STOP_S)
 
     def go(self) -> None:
         """Let a stopped group run."""
@@ -197,10 +197,13 @@ class Worker:
             self.stopped = False
 
     def alone(self) -> None:
-        """Raise :class:`Failed` where the candidate has processes beside its worker: they would run while the baseline is timed.
+        """Raise :class:`Failed` where a stopped worker does not stand still, or the candidate has processes beside it: they would run
+        while the baseline is timed.
 
         Whatever their group or session, they are below the zygote, which adopts its descendants' orphans.
         """
+        if not self.still:
+            raise Failed("tampering", f"a thread of the worker did not stop within {_STOP_S:g} s of being told to")
         others = [p for p in procfs.descendants(self.zygote.pid) - {self.pid} if procfs.alive(p)]
         if others:
             raise Failed(
@@ -209,8 +212,8 @@ class Worker:
             )
 
     def cpu_ns(self) -> int:
-        """Processor time the worker has used, nanoseconds."""
-        return procfs.cpu_ns(self.pid)
+        """Processor time the worker has used, its ended threads and children among it, nanoseconds."""
+        return procfs.process_ns(self.pid)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -33,28 +33,27 @@ class Steps:
         return self.ms.pop(0) if len(self.ms) > 1 else self.ms[0]
 
     def go(self) -> None: ...
-    def pause(self) -> None: ...
+
+
+def nothing() -> None: ...
 
 
 class Made(Contest):
     """A contest whose processes are made up."""
 
     def __init__(self, sides: dict[str, Steps], ours: Steps, chosen: Baselines) -> None:
-        self.session = SimpleNamespace(
-            settings=JudgeSettings(watched=0), device="cpu", inputs_may_change=False, closer=False
-        )  # type: ignore[assignment]
+        self.session = SimpleNamespace(settings=JudgeSettings(watched=0), device="cpu", closer=False)  # type: ignore[assignment]
         self.reference = SimpleNamespace(  # type: ignore[assignment]
             choose=lambda *_: chosen, side=lambda name, *_: sides[name], flush_bytes=0, intact=lambda: True
         )
         self.worker = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
-        self.batch_ms, self.sets, self.handing, self.behind = 30.0, 3, "describe", []
-        self.wrong = ""
-        self.ours = ours  # type: ignore[assignment]
+        self.batch_ms = 30.0
+        self.batches = SimpleNamespace(  # type: ignore[assignment]
+            side=ours, samples=SimpleNamespace(enough=True), allow=nothing, check=nothing, judge_progress=nothing
+        )
 
     def _undisturbed(self, side: Any) -> float:
         return float(side.turn())
-
-    def _check(self, inputs_too: bool = False) -> None: ...
 
 
 def test_every_time_of_a_whole_verdict_is_of_the_same_turns() -> None:
@@ -105,7 +104,7 @@ class Kept(Reference):
         self.device, self.baselines = "cpu", None
         self.compiled, self.asked = compiled, 0
 
-    def side(self, baseline: str, sets: int, results: str = "later") -> Any:
+    def side(self, baseline: str) -> Any:
         return Steps(3.0) if baseline == "eager" else self.compiled
 
     def ask(self, message: dict[str, Any], timeout: float = 0.0) -> tuple[dict[str, Any], list[int]]:
@@ -127,7 +126,7 @@ def remember(file: Path) -> None:
 def test_a_remembered_time_is_never_given_out(file: Path) -> None:
     remember(file)
     kept = Kept(Steps(2.0))
-    found = kept.choose(30.0, 3)
+    found = kept.choose(30.0)
     assert (found.ms, found.stronger, kept.asked) == ({"eager": 3.0}, "eager", 0)
     assert "1.3 times as long as eager before" in found.note
 
@@ -135,17 +134,17 @@ def test_a_remembered_time_is_never_given_out(file: Path) -> None:
 def test_a_whole_choice_measures_what_was_remembered_and_forgets_what_no_longer_holds(file: Path) -> None:
     remember(file)
     kept = Kept(Steps(2.0))
-    kept.choose(30.0, 3)
-    found = kept.choose(30.0, 3, whole=True)
+    kept.choose(30.0)
+    found = kept.choose(30.0, whole=True)
     assert (found.ms, found.stronger, found.note) == ({"eager": 3.0, "compile": 2.0}, "compile", "")
     assert not file.exists()
-    assert kept.choose(30.0, 3, whole=True) is found
+    assert kept.choose(30.0, whole=True) is found
     assert kept.asked == 1
 
 
 def test_one_disturbed_median_is_not_remembered(file: Path) -> None:
     """Eager must win clearly in every pair: a burst of other work during some of them proves nothing."""
-    Kept(Steps(9.0, 9.0, 9.0, 9.0, 3.1, 3.1)).choose(30.0, 3)
+    Kept(Steps(9.0, 9.0, 9.0, 9.0, 3.1, 3.1)).choose(30.0)
     assert not file.exists()
-    Kept(Steps(9.0)).choose(30.0, 3)
+    Kept(Steps(9.0)).choose(30.0)
     assert file.exists()

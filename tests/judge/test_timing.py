@@ -55,35 +55,44 @@ class Recorder:
             run,
             lambda: None,
             lambda: self.log.append(f"{self.name} go"),
-            lambda: self.log.append(f"{self.name} pause"),
-            3,
+            lambda calls, offset: self.log.append(f"{self.name} prepares {calls} from {offset}"),
+            64,
         )
 
 
-def test_sides_alternate_and_the_other_is_stopped() -> None:
+def test_sides_alternate_each_on_fresh_inputs() -> None:
     log: list[str] = []
     a, b = Recorder(log, "A", 0.0), Recorder(log, "B", 0.0)
     samples = timing.alternate((a.side(), b.side()), 2)
-    once = ["A go", "A runs", "A pause", "B go", "B runs", "B pause"]
-    assert log == once * 2
+
+    def turns(offset: int, *names: str) -> list[str]:
+        return [line for n in names for line in (f"{n} prepares 1 from {offset}", f"{n} go", f"{n} runs")]
+
+    assert log == [*turns(0, "A", "B"), *turns(1, "A", "B")]
     assert [len(s) for s in samples] == [2, 2]
     log.clear()
     c = Recorder(log, "C", 0.0)
     samples = timing.alternate((a.side(), b.side(), c.side()), 1)
-    assert log == [*once, "C go", "C runs", "C pause"]
+    assert log == turns(0, "A", "B", "C")
     assert [len(s) for s in samples] == [3]
 
 
-def test_calibration_fixes_a_count_that_rotates_over_all_sets() -> None:
+def test_calibration_fixes_a_count_and_batches_go_round_over_all_sets() -> None:
     recorder = Recorder([], "A", 0.0005)
     side = recorder.side()
     side.calibrate(10.0)
-    assert side.calls % 3 == 0
-    assert 6 <= side.calls <= 60
+    assert 6 <= side.calls <= 20
     recorder.calls.clear()
+    offset = side.offset
     side.batch()
     side.batch()
-    assert {calls for calls, _ in recorder.calls} == {side.calls}
+    assert recorder.calls == [(side.calls, offset), (side.calls, (offset + side.calls) % 64)]
+
+
+def test_a_batch_has_no_more_calls_than_there_are_sets() -> None:
+    side = Recorder([], "A", 0.0).side()
+    side.calibrate(5.0)
+    assert side.calls == 64
 
 
 @pytest.fixture
