@@ -20,6 +20,9 @@ from evaluators.judge.session import Session, close_all
 _STOPS = 10
 """Moments at which a watched batch is stopped. Results are looked at only in the first, of which nothing is known to the candidate."""
 _LOOKED_AT = 4
+"""Sets of a watched batch whose results are looked at, where that is quick."""
+_ALWAYS, _LOOKING_S = 4, 0.6
+"""Results that are looked at however long it takes, and seconds for all of them; beyond these a batch is looked at by chance."""
 _SPARE, _ROUND_MS = 1.15, 0.25
 """Handing results over is free as long as it takes at most this many times what the reference's process needs for as many bytes, and
 these milliseconds for a request and its reply."""
@@ -43,8 +46,8 @@ class Batches:
         """Milliseconds that handing the results over may take for nothing, once a batch is done; more is the candidate's time."""
         self.draw = random.SystemRandom()
         self.watch: list[int] = []
-        self.looks = 0
-        """Results of timed calls that were looked at."""
+        self.looks, self.looking_s = 0, 0.0
+        """Results of timed calls that were looked at, and seconds spent on it."""
         self.cut_short = False
         self.wrong = ""
         self.behind: list[bool] = []
@@ -91,12 +94,22 @@ class Batches:
 
     def _prepare(self, calls: int, offset: int, most: int = 2) -> None:
         """Fresh inputs for the coming calls; which results will be looked at is settled now, and known to nobody."""
-        self.watch = [(offset + k) % self.reference.sets for k in self.draw.sample(range(calls), min(calls, most))]
+        several = min(calls, self._affordable(most))
+        self.watch = [(offset + k) % self.reference.sets for k in self.draw.sample(range(calls), several)]
         self.reference.refresh(calls, offset, self.watch)
         self.reference.pause()
         if not self.fetched and self.session.device == "cuda" and not self.reference.ipc:
             self.worker.go()
             self.worker.ask({"op": "renew"}, 60.0)
+
+    def _affordable(self, most: int) -> int:
+        """How many results of the coming batch to look at: a random number of them where looking takes long."""
+        if self.looks < _ALWAYS:
+            return min(most, 1 + (self.looking_s < _LOOKING_S / 4))
+        left = _LOOKING_S * (2 if self.session.closer else 1) - self.looking_s
+        settings = self.session.settings
+        share = left / (settings.pairs + settings.watched) / max(self.looking_s / self.looks, 1e-6)
+        return min(most, int(share + self.draw.random()) if share > 0 else 0)
 
     def _request(self, calls: int, offset: int, empty: bool = False) -> dict[str, Any]:
         return {"op": "time", "calls": calls, "offset": offset, "empty": empty}
@@ -200,7 +213,7 @@ class Batches:
             if not verdict["ok"]:
                 raise Failed(
                     verdict["status"],
-                    "right when called alone, wrong in a timed batch, where each call has inputs of its own (a result kept from another call?): " + verdict["detail"],
+                    "right when called alone, wrong in a timed batch, where each call has inputs of its own: " + verdict["detail"],
                 )  # fmt: skip
         self.reference.pause()
         if self.wrong:  # and right when asked for
@@ -211,7 +224,14 @@ class Batches:
             )
 
     def _verdict(self, number: int) -> dict[str, Any]:
-        self.looks += 1
+        begin = time.perf_counter()
+        try:
+            return self._looked_up(number)
+        finally:
+            self.looks += 1
+            self.looking_s += time.perf_counter() - begin
+
+    def _looked_up(self, number: int) -> dict[str, Any]:
         reply = self.session.form
         if self.fetched:
             places = self.page.places(number)
