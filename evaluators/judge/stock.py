@@ -258,7 +258,7 @@ def _close(value: Any, own: Any, norm: float, element: float) -> bool:
     if not float(gap.norm()) <= norm * size:
         return False
     most = element * rms
-    return float(gap.max()) <= most or float(gap.sub_(own.abs(), alpha=element).max()) <= most
+    return bool(gap.max() <= most) or bool(gap.sub_(own.abs(), alpha=element).max() <= most)
 
 
 def _wrong(detail: str) -> dict[str, Any]:

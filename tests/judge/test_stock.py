@@ -1,0 +1,151 @@
+"""Input sets of timed batches: all different, different again in each turn, within what the spec describes, and judged rightly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from evaluators.judge import arena, cases, stock, wire, wire_host
+from evaluators.spec.kernel_spec import InputSpec, KernelSpec
+from evaluators.spec.model import build_model
+from tests.judge.conftest import make_spec
+
+CPU = torch.device("cpu")
+X = InputSpec("x", (8, 33))
+
+
+def stocked(spec: KernelSpec, count: int = 40) -> stock.Stock:
+    model = build_model(spec, CPU)
+    known = [cases.build_case(spec, model, CPU, 5 + k, None) for k in range(2)]
+    layout = arena.Layout.of([wire.describe(t) for t in known[0].inputs], [wire.nbytes(t) for t in known[0].inputs])
+    block, _ = wire_host.allocate(layout.pitch * count)
+    return stock.Stock(spec, model, CPU, None, known, count, block, layout)
+
+
+def inputs(made: stock.Stock, number: int) -> list[Any]:
+    return [t.clone() for t in made.layout.views(made.block, number)]
+
+
+def results(made: stock.Stock, number: int) -> list[Any]:
+    flat: list[Any] = []
+    wire.flatten(made.model(*wire.rebuild(made.known[0].argument_tree, inputs(made, number))), flat)
+    return flat
+
+
+@pytest.mark.parametrize("count", [1, 2, 40, 600])
+def test_no_two_sets_are_alike_and_every_turn_changes_all_it_uses(count: int) -> None:
+    made = stocked(make_spec("x.sum(-1)", X), count)
+    before = [inputs(made, k)[0] for k in range(count)]
+    assert len({t.numpy().tobytes() for t in before}) == count
+    used = max(1, count // 2)
+    made.refresh(count - 1, used, [])
+    after = [inputs(made, k)[0] for k in range(count)]
+    touched = {(count - 1 + k) % count for k in range(used)}
+    for k in range(count):
+        assert torch.equal(before[k], after[k]) == (k not in touched)
+    assert len({t.numpy().tobytes() for t in after}) == count
+
+
+def test_values_stay_within_what_the_spec_describes() -> None:
+    spec = make_spec(
+        "w[i].sum(0) + torch.diff(o)[0] + p[0]",
+        InputSpec("w", (50, 7), dist="uniform", args={"low": 2.0, "high": 3.0}),
+        InputSpec("i", (20,), "int64", "randint", {"low": 10, "high": 50}),
+        InputSpec("o", (5,), "int64", "offsets", {"total": 50}),
+        InputSpec("p", (9,), "int64", "permutation"),
+        args="w, i, o, p",
+    )
+    made = stocked(spec)
+    for turn in range(5):
+        made.refresh(turn * 7, 20, [])
+        for k in range(40):
+            w, i, o, p = inputs(made, k)
+            assert 2.0 <= float(w.min()) <= float(w.max()) <= 3.0
+            assert 10 <= int(i.min()) <= int(i.max()) < 50
+            assert (int(o[0]), int(o[-1])) == (0, 50)
+            assert bool((o.diff() >= 0).all())
+            assert sorted(p.tolist()) == list(range(9))
+
+
+def test_strides_and_gaps_are_kept() -> None:
+    spec = make_spec("x.t().contiguous().t().sum(-1)", X)
+    made = stocked(spec)
+    assert inputs(made, 3)[0].stride() == made.known[0].inputs[0].stride()
+
+
+@pytest.mark.parametrize(
+    "result", ["x.sum(-1)", "torch.softmax(x, -1)", "(x > 0, x.exp())", "x.topk(3).indices", "x.half().float()"]
+)
+def test_right_results_pass_and_those_of_other_inputs_do_not(result: str) -> None:
+    made = stocked(make_spec(result, X))
+    made.refresh(0, 40, [4, 5])
+    assert made.judge(4, results(made, 4))["ok"]
+    assert not made.judge(5, results(made, 4))["ok"]
+    old = results(made, 5)
+    made.refresh(0, 40, [5])
+    assert not made.judge(5, old)["ok"]
+
+
+def test_what_is_not_quite_the_references_result_is_judged_by_the_rule() -> None:
+    """A reference that rounds badly: results farther from it than twice its limits are right where they are near float64."""
+    made = stocked(make_spec("(x + 3e4).sum(-1) - 99e4", X))
+    made.refresh(0, 40, [7])
+    exact = (inputs(made, 7)[0].double() + 3e4).sum(-1).sub(99e4).float()
+    assert made.judge(7, [exact])["ok"]
+
+
+def test_inputs_that_were_written_to_are_found() -> None:
+    made = stocked(make_spec("x.sum(-1)", X))
+    made.refresh(0, 40, [4])
+    right = results(made, 4)
+    made.layout.views(made.block, 4)[0][2, 3] += 1e-3
+    verdict = made.judge(4, right)
+    assert (verdict["ok"], "input tensor 0 was modified" in verdict["detail"]) == (False, True)
+
+
+def test_a_reference_that_changes_its_inputs_finds_them_restored_and_is_checked() -> None:
+    made = stocked(make_spec("x.mul_(2).sum(-1)", X))
+    for _ in range(3):
+        made.refresh(0, 40, [4])
+        assert float(inputs(made, 4)[0].abs().max()) < 8.0
+        given = made.layout.views(made.block, 4)
+        assert made.judge(4, [made.model(*given)])["ok"]
+        assert not made.judge(4, [torch.zeros(8)])["ok"]
+        given[0].mul_(2)
+        right = made.known[0]
+        assert right.inputs_may_change
+        wrong = made.judge(4, [given[0].sum(-1) / 2])
+        assert (wrong["ok"], "not as the reference leaves it" in wrong["detail"]) == (False, True)
+
+
+def test_random_references_are_known_and_their_values_left_alone() -> None:
+    made = stocked(make_spec("torch.nn.functional.dropout(x, 0.5, True)", X))
+    assert made.random
+    made.refresh(0, 40, [1])
+    assert made.judge(1, [torch.zeros(8, 33)])["ok"]
+    assert not stocked(make_spec("x.sum(-1)", X)).random
+
+
+def test_a_problem_files_own_tensors_change_by_single_elements() -> None:
+    reference = (
+        "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x, m):\n        return torch.softmax(x + m, -1)\n\n"
+        "def get_inputs():\n    return [torch.randn(16, 64), torch.triu(torch.full((64, 64), -1e9), 1)[:16]]\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    made = stocked(KernelSpec(name="probe", source="kernelbench", reference=reference))
+    before = [inputs(made, k) for k in range(4)]
+    made.refresh(0, 4, [])
+    for k in range(4):
+        changed = (inputs(made, k)[0] != before[k][0]).sum()
+        assert 0 < int(changed) < 64
+        assert set(inputs(made, k)[1].unique().tolist()) <= {-1e9, 0.0}
+
+
+def test_as_many_sets_as_a_fast_candidate_needs_and_memory_allows() -> None:
+    assert stock.worth(1.0, 20.0, 1000, 1 << 30) == 160
+    assert stock.worth(1e-3, 20.0, 1000, 1 << 30) == stock.MOST
+    assert stock.worth(1.0, 20.0, 1 << 28, 1 << 30) == 4
+    assert stock.worth(1.0, 20.0, 1 << 31, 1 << 30) == 1
+    assert stock.worth(1e3, 20.0, 1000, 1 << 30) == 1
