@@ -16,22 +16,21 @@ import psutil
 import torch
 
 from evaluators.errors import EvaluatorError, JudgeError, SpecError
-from evaluators.judge import arena, cases, hard, sizes, stock, wire, wire_host
+from evaluators.judge import cases, hard, sizes, wire
 from evaluators.judge.batch import Batcher
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.form import form_problem
 from evaluators.judge.isolation import die_with_parent
+from evaluators.judge.sharing import OUTPUT_POISON, Shared, share
 from evaluators.judge.turns import Turns
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model, constructor_arguments
 
-OUTPUT_POISON = 0xA5
 LARGE = 1 << 30
 """Bytes of a case's inputs from which on only the shared copy is kept."""
 SLOW_S = 5.0
 """Seconds that making a case may take for hard inputs to be tried."""
-Shared = tuple[list[Any], list[dict[str, Any]], list[int]]
 
 
 class Oracle:
@@ -44,11 +43,6 @@ class Oracle:
         self.dims: dict[str, int] | None = None
         self.cases: dict[int, cases.Case] = {}
         self.shared: dict[int, Shared] = {}
-        self.stock: stock.Stock | None = None
-        self.stocked: Shared = ([], [], [])
-        self.copied: Any = None
-        """The input sets on the device, where their shared block is not."""
-        self.copies: list[Any] = []
         self.shared_parameters: Shared | None = None
         self.turns: Turns
         self.ipc = False
@@ -67,10 +61,10 @@ class Oracle:
         torch.set_num_threads(message["threads"])
         if self.device.type == "cuda":
             torch.cuda.init()
-        self.turns = Turns(Batcher(self.device, message["flush_bytes"]), self._places)
         if self.spec.precision == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
+        self.turns = Turns(Batcher(self.device, message["flush_bytes"]), self.device, self.ipc)
         self.seed = message["seed"]
         about = {"device": "cpu"}
         if self.device.type == "cuda":
@@ -119,7 +113,7 @@ class Oracle:
         }
         tensors = [t.detach() for t in state.values()]
         if self.shared_parameters is None:
-            self.shared_parameters = self._share(tensors)
+            self.shared_parameters = share(tensors, self.ipc)
         blocks, described, fds = self.shared_parameters
         for tensor, block in zip(tensors, blocks, strict=True):
             _fill(block, tensor)
@@ -152,7 +146,7 @@ class Oracle:
             if case is None:
                 return {"none": self.unhard}, []
             self.cases[number] = case
-            self.shared[number] = self._share([*case.inputs, *case.outputs])
+            self.shared[number] = share([*case.inputs, *case.outputs], self.ipc)
             blocks = self.shared[number][0]
             for tensor, block in zip(case.inputs, blocks, strict=False):
                 _fill(block, tensor)
@@ -204,25 +198,6 @@ class Oracle:
             memory = psutil.virtual_memory().total
         held = sum(map(wire.nbytes, case.inputs)) + sum(t.numel() * (2 * t.element_size() + 8) for t in case.outputs)
         return max(1, int(memory // 2 // max(held, 1)))
-
-    def _share(self, tensors: list[Any]) -> Shared:
-        """One shared block for each tensor, with their descriptions and the descriptors of host blocks."""
-        blocks: list[Any] = []
-        described: list[dict[str, Any]] = []
-        fds: list[int] = []
-        for tensor in tensors:
-            size = wire.nbytes(tensor)
-            if self.ipc:
-                from evaluators.judge import wire_cuda
-
-                block, handle = wire_cuda.allocate(size)
-                described.append({"bytes": size, "handle": handle})
-            else:
-                block, fd = wire_host.allocate(size)
-                described.append({"bytes": size, "fd": len(fds)})
-                fds.append(fd)
-            blocks.append(block)
-        return blocks, described, fds
 
     def _on_device(self, blocks: list[Any]) -> bool:
         return all(block.device.type == self.device.type for block in blocks)
@@ -287,90 +262,41 @@ class Oracle:
         self._settle()
         return {**found, "status": "correct" if found["ok"] else "mismatch"}, []
 
-    def stocks(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Describe the input sets of timed batches, made on first use: enough for batches of ``batch_ms``. With ``outputs``, there is a
-        block for all their results too."""
+    def stock(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Describe the input sets of timed batches, made from the first ``cases`` cases on first use."""
         known = [self.cases[k] for k in sorted(self.cases) if k < message["cases"]]
-        if self.stock is None:
-            sizes = [wire.nbytes(t) for t in known[0].inputs]
-            layout = arena.Layout.of([wire.describe(t) for t in known[0].inputs], sizes)
-            given = wire.rebuild(known[0].argument_tree, [t.clone() for t in known[0].inputs])
-            with torch.no_grad():
-                eager = stock.eager_ms(lambda: self.model(*given), self._settle)
-            each = layout.pitch + sum(t.numel() * t.element_size() for t in known[0].outputs)
-            count = stock.worth(eager, message["batch_ms"], each, self._room())
-            self.stocked = self._share([torch.empty(layout.pitch * count, dtype=torch.uint8, device="meta")])
-            block = self.stocked[0][0]
-            self.stock = stock.Stock(self.spec, self.model, self.device, self.dims, known, count, block, layout)
-            self._settle()
-        made = self.stock
-        if message["outputs"] and made.outputs is None:
-            plain = [wire.plain(t) for t in known[0].outputs]
-            made.outputs = arena.Layout.of(plain, [t.numel() * t.element_size() for t in known[0].outputs])
-            blocks, about, fds = self._share(
-                [torch.empty(made.outputs.pitch * made.count, dtype=torch.uint8, device="meta")]
-            )
-            described = {**about[0], **({"fd": 1} if fds else {})}
-            self.stocked = ([*self.stocked[0], *blocks], [*self.stocked[1], described], [*self.stocked[2], *fds])
-        return {
-            "count": made.count,
-            "tree": known[0].argument_tree,
-            "layouts": [layout.to_json() for layout in (made.layout, made.outputs) if layout is not None],
-            "blocks": self.stocked[1],
-        }, self.stocked[2]
+        return self.turns.stock_up(self.spec, self.model, self.dims, known, message["batch_ms"], message["outputs"])
 
     def refresh(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Change the inputs of the coming batch; the results of the sets in ``watch`` will be asked for."""
-        made = self._stock()
-        made.refresh(message["begin"], message["calls"], message["watch"])
-        if made.outputs is not None:
-            for number in message["watch"]:
-                for tensor in made.outputs.views(self.stocked[0][1], number):
-                    wire.fill(tensor, OUTPUT_POISON)
-        if self.copied is not None:
-            self.copied.copy_(made.block)
-        self._settle()
+        self.turns.refresh(message["begin"], message["calls"], message["watch"])
         return {}, []
 
     def timed(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """The verdict on one call of a timed batch: on set ``set``, whose results lie in the blocks of case ``case``, or in the block for
-        all results where there is one."""
-        made, case = self._stock(), self.cases[message["case"]]
+        """The verdict on one call of a timed batch: on set ``set``, whose results lie in the blocks of case ``case``, or, where they were
+        ``delivered``, in the block for all results."""
         if message["delivered"]:
-            assert made.outputs is not None
-            values = made.outputs.views(self.stocked[0][1], message["set"])
-        else:
-            form = form_problem(case, message["reply"], self.device.type)
-            if form:
-                return {"ok": False, "status": form[0], "detail": form[1]}, []
-            blocks = self.shared[message["case"]][0][len(case.inputs) :]
-            values = [wire.view(b, wire.plain(t)) for b, t in zip(blocks, case.outputs, strict=True)]
-        found = made.judge(message["set"], [v.to(self.device) for v in values])
-        if not message["delivered"]:
-            for block in blocks:
-                block.fill_(OUTPUT_POISON)
+            return self.turns.judge(message["set"], None), []
+        case = self.cases[message["case"]]
+        form = form_problem(case, message["reply"], self.device.type)
+        if form:
+            return {"ok": False, "status": form[0], "detail": form[1]}, []
+        blocks = self.shared[message["case"]][0][len(case.inputs) :]
+        found = self.turns.judge(
+            message["set"], [wire.view(b, wire.plain(t)) for b, t in zip(blocks, case.outputs, strict=True)]
+        )
+        for block in blocks:
+            block.fill_(OUTPUT_POISON)
         self._settle()
         return found, []
 
-    def _stock(self) -> stock.Stock:
-        if self.stock is None:
-            raise JudgeError("input sets were asked for before they were made")
-        return self.stock
-
-    def _room(self) -> int:
-        """Bytes for the input sets of timed batches and their results."""
-        if self.device.type == "cuda" and self.ipc:
-            return min(16 << 30, int(torch.cuda.mem_get_info()[0]) // 8)
-        return min(512 << 20, int(psutil.virtual_memory().total) // 16)
-
     def compile(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Compile the reference with torch.compile and run it; ``failed`` says why it could not."""
-        return self.turns.compile(self.model, message["mode"], self._given()[0]), []
+        return self.turns.compile(self.model, message["mode"]), []
 
     def time(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """A batch of baseline calls, each on another input set."""
-        model = self.turns.compiled if message["baseline"] == "compile" else self.model
-        self.turns.run(model, self._given(), message)
+        self.turns.run(self.turns.compiled if message["baseline"] == "compile" else self.model, message)
         return {}, []
 
     def collect(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -381,21 +307,6 @@ class Oracle:
     def events(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Device-event milliseconds of the last batch."""
         return {"events_ms": self.turns.batcher.events_ms()}, []
-
-    def _places(self) -> list[Any]:
-        """Tensors like a call's outputs, on the device of the blocks."""
-        device = self._stock().block.device
-        return [torch.empty(t.shape, dtype=t.dtype, device=device) for t in self._stock().known[0].outputs]
-
-    def _given(self) -> list[Any]:
-        """Arguments of the timed calls as the candidate sees them: in the shared block, where that is on the device."""
-        made = self._stock()
-        if self._on_device(self.stocked[0]):
-            return made.arguments
-        if self.copied is None:
-            self.copied = torch.empty_like(made.block, device=self.device)
-            self.copies = arena.arguments(made.known[0].argument_tree, made.layout, self.copied, made.count)
-        return self.copies
 
 
 def _fill(block: Any, tensor: Any) -> None:

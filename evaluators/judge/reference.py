@@ -135,7 +135,7 @@ class Reference:
     def stock(self, batch_ms: float, known: int, outputs: bool = False) -> tuple[dict[str, Any], list[int]]:
         """The input sets of timed batches, made from the first ``known`` cases for batches of ``batch_ms``; with ``outputs`` also a block
         for the results of all. The descriptors are the caller's."""
-        about, fds = self.ask({"op": "stocks", "batch_ms": batch_ms, "cases": known, "outputs": outputs})
+        about, fds = self.ask({"op": "stock", "batch_ms": batch_ms, "cases": known, "outputs": outputs})
         self.sets = about["count"]
         return about, fds
 

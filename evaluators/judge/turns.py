@@ -1,60 +1,145 @@
-"""The baselines' side of timing, in the reference's process: eager and compiled calls, and what is done with their results."""
+"""The reference's process while it is timed: input sets that both sides run on, the baselines' calls, and what is right in a timed call."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import psutil
 import torch
 
 from evaluators.errors import JudgeError
+from evaluators.judge import arena, wire
 from evaluators.judge.batch import Batcher
+from evaluators.judge.cases import Case
 from evaluators.judge.results import deliver
+from evaluators.judge.sharing import OUTPUT_POISON, share_bytes
+from evaluators.judge.stock import Stock, eager_ms, worth
+from evaluators.spec.kernel_spec import KernelSpec
 
 
 class Turns:
-    """Batches of the baselines on one device.
+    """Batches of the baselines on one device, and the :class:`Stock` of input sets for both sides."""
 
-    ``places`` makes tensors that take the results of a call. These are never the candidate's blocks: it must not find expected results
-    there.
-    """
-
-    def __init__(self, batcher: Batcher, places: Callable[[], list[Any]]) -> None:
-        self.batcher, self.make_places = batcher, places
+    def __init__(self, batcher: Batcher, device: torch.device, ipc: bool) -> None:
+        self.batcher, self.device, self.ipc = batcher, device, ipc
+        self.stock: Stock | None = None
+        self.inputs, self.described, self.fds = share_bytes([], ipc)
+        self.results: Any = None
+        """A block for the results of all sets, where a worker has to hand them over."""
+        self.copied: Any = None
+        """The input sets on the device, where their shared block is not."""
+        self.arguments: list[Any] = []
         self.compiled: Any = None
         self.last: dict[int, Any] = {}
         self.places: dict[int, list[Any]] = {}
 
-    def compile(self, model: Any, mode: str, arguments: Any) -> dict[str, Any]:
+    def stock_up(
+        self, spec: KernelSpec, model: Any, dims: Mapping[str, int] | None, known: list[Case], batch_ms: float, outputs: bool
+    ) -> tuple[dict[str, Any], list[int]]:  # fmt: skip
+        """The input sets, made on first use from known cases: enough for batches of ``batch_ms``. With ``outputs``, also a block for all
+        their results. Gives their description and descriptors."""
+        first = known[0]
+        if self.stock is None:
+            layout = arena.Layout.of([wire.describe(t) for t in first.inputs], [wire.nbytes(t) for t in first.inputs])
+            given = wire.rebuild(first.argument_tree, [t.clone() for t in first.inputs])
+            with torch.no_grad():
+                eager = eager_ms(lambda: model(*given), self._settle)
+            each = layout.pitch + sum(t.numel() * t.element_size() for t in first.outputs)
+            count = worth(eager, batch_ms, each, self._room())
+            self.inputs, self.described, self.fds = share_bytes([layout.pitch * count], self.ipc)
+            self.stock = Stock(spec, model, self.device, dims, known, count, self.inputs[0], layout)
+            self._take_arguments(self.stock)
+            self._settle()
+        made = self.stock
+        if outputs and made.outputs is None:
+            plain = [wire.plain(t) for t in first.outputs]
+            made.outputs = arena.Layout.of(plain, [t.numel() * t.element_size() for t in first.outputs])
+            (self.results,), about, fds = share_bytes([made.outputs.pitch * made.count], self.ipc)
+            self.described = [*self.described, {**about[0], **({"fd": 1} if fds else {})}]
+            self.fds = [*self.fds, *fds]
+        return {
+            "count": made.count,
+            "tree": first.argument_tree,
+            "layouts": [layout.to_json() for layout in (made.layout, made.outputs) if layout is not None],
+            "blocks": self.described,
+        }, self.fds
+
+    def refresh(self, begin: int, calls: int, watch: Sequence[int]) -> None:
+        """Change the inputs of ``calls`` sets from set ``begin`` on; what results for those in ``watch`` will be asked for."""
+        made = self._made()
+        made.refresh(begin, calls, watch)
+        if made.outputs is not None:
+            for number in watch:
+                for tensor in made.outputs.views(self.results, number):
+                    wire.fill(tensor, OUTPUT_POISON)
+        if self.copied is not None:
+            self.copied.copy_(made.block)
+        self._settle()
+
+    def judge(self, number: int, values: list[Any] | None) -> dict[str, Any]:
+        """The verdict on one timed call's results: ``values``, or what was handed over."""
+        made = self._made()
+        if values is None:
+            if made.outputs is None:
+                raise JudgeError("results were asked for that have no place")
+            values = made.outputs.views(self.results, number)
+        return made.judge(number, [v.to(self.device) for v in values])
+
+    def compile(self, model: Any, mode: str) -> dict[str, Any]:
         """Compile the reference with torch.compile and run it; ``failed`` says why it could not."""
         begin = time.perf_counter()
+        self._made()
         try:
             self.compiled = torch.compile(model, mode=None if mode == "default" else mode)
             with torch.no_grad():
-                self.compiled(*arguments)
-                self.compiled(*arguments)
-            if self.batcher.cuda:
-                torch.cuda.synchronize()
+                self.compiled(*self.arguments[0])
+                self.compiled(*self.arguments[0])
+            self._settle()
         except Exception as error:
             self.compiled = None
             return {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
         return {"seconds": time.perf_counter() - begin}
 
-    def run(self, model: Any, arguments: Sequence[Any], message: dict[str, Any]) -> None:
-        """A batch of calls over argument sets."""
+    def run(self, model: Any, message: dict[str, Any]) -> None:
+        """A batch of calls, each on another input set."""
         if model is None:
             raise JudgeError("the compiled baseline was asked for before it was made")
         self.last.clear()
         call = None if message["empty"] else model
-        self.last = self.batcher.run(call, arguments, message["calls"], message["offset"])
+        self.last = self.batcher.run(call, self.arguments, message["calls"], message["offset"])
 
     def collect(self, drop: bool) -> None:
-        """Hand the last batch's results over as the candidate does; ``drop`` lets all of it go."""
+        """Hand the last batch's results over as the candidate does, but to places that it cannot see; ``drop`` lets all of it go."""
+        made = self._made()
         for number, result in self.last.items():
             if number not in self.places:
-                self.places[number] = self.make_places()
+                like = made.known[0].outputs
+                self.places[number] = [torch.empty(t.shape, dtype=t.dtype, device=made.block.device) for t in like]
             deliver(result, {"outputs": self.places[number]})
         if drop:
             self.last.clear()
             self.places.clear()
+
+    def _take_arguments(self, made: Stock) -> None:
+        """The sets as the candidate sees them: in the shared block, or in a copy on the device."""
+        self.arguments = made.arguments
+        if made.block.device.type != self.device.type:
+            self.copied = made.block.to(self.device)
+            self.arguments = arena.arguments(made.known[0].argument_tree, made.layout, self.copied, made.count)
+
+    def _made(self) -> Stock:
+        if self.stock is None:
+            raise JudgeError("input sets were asked for before they were made")
+        return self.stock
+
+    def _settle(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def _room(self) -> int:
+        """Bytes for the input sets of timed batches and their results."""
+        if self.ipc:
+            return min(16 << 30, int(torch.cuda.mem_get_info()[0]) // 8)
+        return min(512 << 20, int(psutil.virtual_memory().total) // 16)
