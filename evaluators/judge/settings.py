@@ -11,7 +11,7 @@ class JudgeSettings:
     """Seconds are wall clock, ``*_ms`` milliseconds, memory bytes. Every field has a sound default."""
 
     seeds: int = 3
-    """Input sets (seeds), all unknown to the candidate; timing rotates over them. Fewer where half the device's memory holds fewer."""
+    """Input sets (seeds), all unknown to the candidate. Fewer where half the device's memory holds fewer."""
     other_sizes: int = 4
     """Other sizes within declared ranges at which a candidate is checked too; 0: none."""
     other_elements: int = 1 << 16
@@ -21,7 +21,7 @@ class JudgeSettings:
     min_pairs: int = 5
     watched: int = 4
     """Batches of the candidate, beside the timed ones and not told from them, that are stopped in the middle and looked at."""
-    batch_ms_cpu: float = 30.0
+    batch_ms_cpu: float = 20.0
     batch_ms_gpu: float = 20.0
     timing_budget_s: float = 4.0
     """Pairs are reduced, to ``min_pairs`` at least, where they would take longer than this."""
