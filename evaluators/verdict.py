@@ -24,7 +24,7 @@ Status = Literal[
 ]
 
 Diagnosis = Literal[
-    "memory_bound", "compute_bound", "latency_bound", "launch_bound", "low_occupancy", "spill",
+    "memory_bound", "compute_bound", "latency_bound", "launch_bound", "low_occupancy", "spill", "tail",
     "compile_error", "mismatch", "runtime_error", "timeout", "unknown",
 ]  # fmt: skip
 

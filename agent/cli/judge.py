@@ -72,6 +72,8 @@ def _table(verdict: Evaluation) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
+    from evaluators.judge import facts
+
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -98,8 +100,15 @@ def _table(verdict: Evaluation) -> Table:
         )
     if verdict.roofline and verdict.roofline.fraction is not None:
         table.add_row("roofline", f"{100 * verdict.roofline.fraction:.0f}% of the {verdict.roofline.limit} bound")
+    if verdict.diagnosis != "unknown" and right:
+        because = verdict.resources.get("because") or ()
+        table.add_row("held back", escape("; ".join([verdict.diagnosis.replace("_", " "), *because])))
+    lines = [*map(str, facts.known(verdict.resources))]
+    table.add_row("facts" if lines else "", "\n".join(map(escape, lines)))
     for name, value in sorted(verdict.resources.items()):
-        text = "; ".join(map(str, value)) or "nothing" if isinstance(value, list) else str(value)
+        if name in facts.TOLD or value in (None, "", [], {}):
+            continue
+        text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
         table.add_row(name.replace("_", " "), escape(text))
     if verdict.isolation:
         table.add_row("isolation", verdict.isolation)

@@ -87,7 +87,10 @@ def verdict_facts(evaluation: Evaluation) -> Iterator[str]:
     t, r = evaluation.timing, evaluation.roofline
     yield f"verdict: {evaluation.status.replace('_', ' ')}"
     if evaluation.diagnosis != "unknown":
-        yield f"diagnosis: {evaluation.diagnosis.replace('_', ' ')}"
+        because = evaluation.resources.get("because") or ()
+        yield one_line(
+            f"diagnosis: {evaluation.diagnosis.replace('_', ' ')}" + "".join(f"; {fact}" for fact in because)
+        )
     if t is not None:
         times = ", ".join(f"{name} {ms:.4g} ms" for name, ms in t.baselines.items())
         yield f"{t.candidate_ms:.4g} ms per call; baselines: {times}"

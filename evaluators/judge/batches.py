@@ -11,7 +11,7 @@ import random
 import time
 from typing import Any
 
-from evaluators.judge import timing
+from evaluators.judge import facts, procfs, timing
 from evaluators.judge.page import PLACES
 from evaluators.judge.processes import Failed
 from evaluators.judge.sampling import Samples
@@ -52,6 +52,8 @@ class Batches:
         self.wrong = ""
         self.behind: list[bool] = []
         self.crowded: list[bool] = []
+        self.ready_ns, self.wall_s, self.calls, self.faults = 0, 0.0, 0, 0
+        """Of the timed batches together: processor time and waiting for processors, wall-clock time, calls, page faults."""
         self.samples = Samples(session.build.native)
         self.page.outputs = max(outputs, 1)
         self.side = timing.Side(
@@ -117,7 +119,9 @@ class Batches:
     def _run(self, calls: int, offset: int, empty: bool) -> float:
         self.cut_short = False
         self.page.clear(self.reference.sets)
-        before, begin, apart = self.worker.cpu_ns(), time.perf_counter(), 0.0
+        pid, apart = self.worker.pid, 0.0
+        before, faults, delayed = self.worker.cpu_ns(), procfs.faults(pid), procfs.delayed_ns(pid)
+        begin = time.perf_counter()
         self.worker.ask(self._request(calls, offset, empty), self.session.settings.run_s + 10.0)
         if not self.fetched and not empty:
             handed = time.perf_counter()
@@ -125,11 +129,16 @@ class Batches:
             taken = (time.perf_counter() - handed) * 1e3
             apart = min(taken, self.allowance_ms) if self.charged else taken
         self.worker.pause()
-        self._count_threads(self.worker.cpu_ns() - before, time.perf_counter() - begin)
+        self._count(self.worker.cpu_ns() - before, time.perf_counter() - begin)
+        self.calls += calls
+        self.faults += procfs.faults(pid) - faults
+        self.ready_ns += procfs.delayed_ns(pid) - delayed
         self.worker.alone()
         return apart
 
-    def _count_threads(self, used_ns: int, wall_s: float) -> None:
+    def _count(self, used_ns: int, wall_s: float) -> None:
+        self.ready_ns += used_ns
+        self.wall_s += wall_s
         if self.session.device == "cpu":
             self.crowded.append(used_ns > _CROWDED * self.reference.threads * wall_s * 1e9 + 10_000_000)
 
@@ -244,6 +253,12 @@ class Batches:
         asked = {"op": "timed", "set": number, "case": 0, "reply": reply, "delivered": not self.fetched}
         verdict, _ = self.reference.ask(asked)
         return verdict
+
+    def facts(self) -> list[facts.Fact]:
+        """What was measured beside time."""
+        if self.session.device != "cpu":
+            return []
+        return facts.of_threads(self.ready_ns, self.wall_s, self.calls, self.reference.threads, self.faults)
 
     def judge_progress(self) -> None:
         """Raise :class:`Failed` where claims lag behind the processor time used, again and again: such calls are never made. Or where

@@ -20,7 +20,7 @@ from evaluators.candidate import Candidate
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected, ToolMissing, UnknownLanguage
 from evaluators.home import home
 from evaluators.ir.kernel import Program
-from evaluators.judge import further
+from evaluators.judge import facts, further
 from evaluators.judge.absent import Absent, evaluate_absent
 from evaluators.judge.attribution import MOSTLY
 from evaluators.judge.contest import Contest
@@ -74,6 +74,8 @@ class Judge:
         self.triton_seed: str | None = None
         self._program: Program | None = None
         self._untraced = ""
+        self._facts: list[facts.Fact] = []
+        """What was measured of the present candidate's timed batches, beside time."""
 
     def __enter__(self) -> Judge:
         return self
@@ -116,6 +118,7 @@ class Judge:
         Never raises for what the candidate does: the last resort is a verdict of ``infrastructure``.
         """
         phases: dict[str, float] = {}
+        self._facts = []
         base = Evaluation(candidate.id, self.target.name, "infrastructure", 0.0)
         try:
             return self._evaluate(candidate, base, timed, phases, whole)
@@ -220,6 +223,7 @@ class Judge:
             "timed_results_checked": batches.looks,
         }
         base = replace(base, resources={**base.resources, **looked})
+        self._facts = batches.facts()
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
         if bound is not None and measured.candidate_ms * _IMPOSSIBLE[self.target.kind] < _bytes_ms(bound):
             times = _bytes_ms(bound) / measured.candidate_ms
@@ -259,12 +263,19 @@ class Judge:
         session.further = [line for line in session.further if line]
 
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
+        kernels = found.resources.get("kernels") or []
+        known = [*facts.of_work(found.timing, found.roofline), *facts.of_kernels(kernels, self.target), *self._facts]
+        diagnosis, because = diagnose(found.status, self.target, found.timing, found.roofline, kernels, known)
+        resources = dict(found.resources)
+        if known:
+            resources |= {"facts": [f.to_dict() for f in known], "because": [str(f) for f in because]}
         return replace(
             found,
             message=clean(found.message, 8000),  # it may quote the candidate or a compiler
             phases={k: round(v, 3) for k, v in phases.items()},
             environment=self.environment,
-            diagnosis=diagnose(found.status, self.target, found.timing, found.roofline, found.resources),
+            diagnosis=diagnosis,
+            resources=resources,
         )
 
     def _traced(self) -> Program | None:

@@ -90,6 +90,21 @@ def cpu_ns(pid: int) -> int:
     return total
 
 
+def delayed_ns(pid: int) -> int:
+    """How long a process's threads have been ready to run without a processor, nanoseconds; 0 where the kernel keeps no account."""
+    total = 0
+    for tid in tasks(pid):
+        with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{pid}/task/{tid}/schedstat") as file:
+            total += int(file.read().split()[1])
+    return total
+
+
+def faults(pid: int) -> int:
+    """Page faults of a process so far."""
+    fields = _stat(str(pid))
+    return int(fields[7]) + int(fields[9]) if len(fields) > 9 else 0
+
+
 def process_ns(pid: int) -> int:
     """Processor time that a process has used, its threads and its children that ended among it, nanoseconds (children in ticks)."""
     fields = _stat(str(pid))
