@@ -78,7 +78,11 @@ def of_threads(used_ns: int, wall_s: float, calls: int, threads: int, faults: in
         return []
     return [
         Fact(
-            "threads_busy", used_ns / 1e9 / wall_s / threads, "share", "processor time of the timed batches", "measured"
+            "threads_busy",
+            min(ready_ns / 1e9 / wall_s / threads, 1.0),
+            "share",
+            "processor time in batches",
+            "measured",
         ),
         Fact("page_faults", faults / calls, "per call", "the kernel's count", "measured"),
     ]
