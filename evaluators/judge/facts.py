@@ -72,8 +72,8 @@ def of_work(timing: Timing | None, bound: Roofline | None) -> list[Fact]:
     return found
 
 
-def of_threads(used_ns: int, wall_s: float, calls: int, threads: int, faults: int) -> list[Fact]:
-    """Facts from the processor time of timed batches on a CPU."""
+def of_threads(ready_ns: int, wall_s: float, calls: int, threads: int, faults: int) -> list[Fact]:
+    """Facts from timed batches on a CPU. A thread that waits for a processor, because other work has it, counts as busy."""
     if not wall_s or not calls:
         return []
     return [
