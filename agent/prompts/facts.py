@@ -16,6 +16,10 @@ from evaluators.verdict import Evaluation
 if TYPE_CHECKING:
     from evaluators.ir.facts import Work
 
+_GRADIENTS = (
+    "gradients are asked for, of every floating input and parameter: compute forward's result in a torch.autograd.Function whose "
+    "backward has kernels of its own; a call that is timed is forward and backward"
+)
 RESOURCES = 12
 """Figures of a compiled kernel shown at most."""
 
@@ -44,6 +48,7 @@ def tensor_facts(spec: KernelSpec) -> list[str] | None:
     return [
         *(f"input {_tensor(i, spec, sizes)}" for i in spec.inputs),
         *(f"parameter {_tensor(p, spec, sizes)}" for p in spec.parameters),
+        *([_GRADIENTS] if spec.direction != "forward" else []),
     ]
 
 

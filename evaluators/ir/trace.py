@@ -35,6 +35,10 @@ def trace(spec: KernelSpec) -> Program:
     from evaluators.spec.inputs import make_inputs
     from evaluators.spec.model import build_model
 
+    if spec.direction != "forward":
+        raise TraceError(
+            f"{spec.name}: the loop IR has no gradients; use the llm or manual proposer for {spec.direction}"
+        )
     model = build_model(spec, "meta")
     inputs = make_inputs(spec, seed=0, device="meta")
     return trace_module(model, tuple(inputs), spec.name)

@@ -84,8 +84,10 @@ class Batches:
             close_all(fds)
         self.pause()
 
-    def allow(self) -> None:
-        """Find out how long results may take to be handed over."""
+    def begin(self) -> None:
+        """What was counted while warming up counts no longer. Find out how long results may take to be handed over."""
+        self.ready_ns, self.wall_s, self.calls, self.faults = 0, 0.0, 0, 0
+        self.crowded.clear()
         if self.charged:
             self.allowance_ms = _SPARE * self.reference.delivery_ms(self.side.calls) + _ROUND_MS
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from evaluators.judge import wire
-from evaluators.spec.inputs import make_inputs, stream_seed
+from evaluators.spec.inputs import described, make_inputs, stream_seed
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
 
 _OUTLIERS = 512
@@ -50,10 +50,11 @@ def variants(
     before: list[Any] = []
     for way in WAYS:
         inputs = list(make_inputs(spec, seed, device, dims))
-        if spec.inputs is not None:
+        items = described(spec, len(inputs))
+        if items is not None:
             made = [
                 _described(item, value, way, torch.Generator(device).manual_seed(stream_seed(seed, "hard", item.name)))
-                for item, value in zip(spec.inputs, inputs, strict=True)
+                for item, value in zip(items, inputs, strict=True)
             ]
         else:
             tensors: list[Any] = []

@@ -23,9 +23,10 @@ from evaluators.judge.form import form_problem
 from evaluators.judge.isolation import die_with_parent
 from evaluators.judge.sharing import OUTPUT_POISON, Shared, share
 from evaluators.judge.turns import Turns
+from evaluators.spec.backward import upstream
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
-from evaluators.spec.model import build_model, constructor_arguments
+from evaluators.spec.model import build_model, constructor_arguments, forward_of
 
 LARGE = 1 << 30
 """Bytes of a case's inputs from which on only the shared copy is kept."""
@@ -84,9 +85,11 @@ class Oracle:
         return self.elsewhere[key]
 
     def constructor(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """The constructor's arguments."""
+        """The constructor's arguments, and how many gradients arrive from above."""
         args, kwargs = constructor_arguments(self.spec, self.dims)
-        return {"arguments": wire.flatten(list(args), []), "keywords": wire.flatten(dict(kwargs), [])}, []
+        above = len(upstream(self.spec, self.dims)) if self.spec.direction != "forward" else 0
+        plain = {"arguments": wire.flatten(list(args), []), "keywords": wire.flatten(dict(kwargs), [])}
+        return {**plain, "upstream": above}, []
 
     def other_sizes(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Other sizes within the declared ranges at which the reference runs, with a case made at each: its number and seed as given."""
@@ -108,8 +111,10 @@ class Oracle:
     def parameters(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """The reference's parameters and buffers, copied afresh to one shared block each."""
         state = {
-            **dict(self.model.named_parameters(remove_duplicate=False)),  # tied ones under each of their names
-            **dict(self.model.named_buffers(remove_duplicate=False)),
+            **dict(
+                forward_of(self.model).named_parameters(remove_duplicate=False)
+            ),  # tied ones under each of their names
+            **dict(forward_of(self.model).named_buffers(remove_duplicate=False)),
         }
         tensors = [t.detach() for t in state.values()]
         if self.shared_parameters is None:

@@ -69,6 +69,8 @@ class Reference:
         """Input sets of timed batches, once there is a stock."""
         self.arguments: Any = None
         self.keywords: Any = None
+        self.upstream = 0
+        """Gradients that arrive from above with each call, where the spec asks for a backward pass."""
         self.environment: dict[str, str] = {}
         self.sizes: dict[str, int] | None = None
         """Sizes other than the spec's own, where this stands for the same process at these."""
@@ -88,7 +90,7 @@ class Reference:
             self.close()
             raise
         self.ipc = ipc
-        self.arguments, self.keywords = opened["arguments"], opened["keywords"]
+        self.arguments, self.keywords, self.upstream = opened["arguments"], opened["keywords"], opened["upstream"]
         self.environment = opened["environment"]
         return self
 

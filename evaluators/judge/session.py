@@ -108,7 +108,7 @@ class Session:
                     "device": self.device, "threads": self.reference.threads,
                     "flush_bytes": self.reference.flush_bytes, "precision": spec.precision, "dtype": spec.dtype, "mode": spec.mode,
                     "seed": self.seed, "interpreter": self.interpreter,
-                    "arguments": self.reference.arguments, "keywords": self.reference.keywords,
+                    "upstream": self.reference.upstream, "arguments": self.reference.arguments, "keywords": self.reference.keywords,
                     "parameters": about["parameters"], "blocks": about["blocks"],
                 },
                 self.settings.load_s, fds,

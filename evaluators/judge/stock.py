@@ -19,7 +19,7 @@ import torch
 
 from evaluators.judge import altered, cases, wire
 from evaluators.judge.arena import Layout, arguments
-from evaluators.spec.inputs import make_inputs
+from evaluators.spec.inputs import described, make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
 
 MOST = 4096
@@ -224,7 +224,9 @@ def _independent(spec: KernelSpec, case: cases.Case, index: int) -> bool:
     """Whether the spec describes an input tensor as independent random numbers of one kind."""
     if spec.inputs is None:
         return False
-    tensors = [i for i in spec.inputs if i.dtype != "python" and i.dist != "literal"]
+    plain = sum(i.dtype == "python" or i.dist == "literal" for i in spec.inputs)
+    items = described(spec, len(case.inputs) + plain) or ()
+    tensors = [i for i in items if i.dtype != "python" and i.dist != "literal"]
     return len(tensors) == len(case.inputs) and tensors[index].dist in _INDEPENDENT
 
 

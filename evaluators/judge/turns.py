@@ -16,6 +16,7 @@ from evaluators.judge.cases import Case
 from evaluators.judge.results import deliver
 from evaluators.judge.sharing import OUTPUT_POISON, share_bytes
 from evaluators.judge.stock import Stock, eager_ms, worth
+from evaluators.spec.backward import WithGradients
 from evaluators.spec.kernel_spec import KernelSpec
 
 
@@ -92,7 +93,7 @@ class Turns:
         begin = time.perf_counter()
         self._made()
         try:
-            self.compiled = torch.compile(model, mode=None if mode == "default" else mode)
+            self.compiled = compiled(model, None if mode == "default" else mode)
             with torch.no_grad():
                 self.compiled(*self.arguments[0])
                 self.compiled(*self.arguments[0])
@@ -143,3 +144,10 @@ class Turns:
         if self.ipc:
             return min(16 << 30, int(torch.cuda.mem_get_info()[0]) // 8)
         return min(512 << 20, int(psutil.virtual_memory().total) // 16)
+
+
+def compiled(model: Any, mode: str | None) -> Any:
+    """The reference compiled; where it comes with gradients, its forward pass is, and PyTorch compiles what is backward of that."""
+    if isinstance(model, WithGradients):
+        return WithGradients(torch.compile(model.inner, mode=mode), model.upstream)
+    return torch.compile(model, mode=mode)

@@ -24,6 +24,7 @@ from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.guard import Guard
 from evaluators.judge.recorder import Recorder
 from evaluators.judge.results import deliver
+from evaluators.spec.backward import WithGradients
 
 
 class Damage(Exception):
@@ -102,7 +103,14 @@ class Worker:
             raise LoadError("ModelNew is no torch.nn.Module")
         model = model.to(device=self.device, dtype=getattr(torch, message["dtype"]))
         missing = copy_state(model, message["parameters"], blocks)
-        self.models[message["place"]] = model.train(message["mode"] == "train")
+        model.train(message["mode"] == "train")
+        if message["upstream"]:
+            if missing:
+                raise LoadError(
+                    f"the spec asks for gradients of every parameter, and ModelNew has no {', '.join(missing[:6])}"
+                )
+            model = WithGradients(model, message["upstream"])
+        self.models[message["place"]] = model
         return {"missing": missing}
 
     def case(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:

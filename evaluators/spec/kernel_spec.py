@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 Source = Literal["yaml", "kernelbench", "aten", "live"]
 Mode = Literal["train", "eval"]
-Direction = Literal["forward"]
+Direction = Literal["forward", "forward+backward"]
 PrecisionPolicy = Literal["default", "ieee"]
 FloatType = Literal["float32", "bfloat16", "float16", "float64"]
 

@@ -75,7 +75,7 @@ class SpecForm(_Strict):
     dims: dict[str, DimForm] = Field(default_factory=dict)
     dtype: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     mode: Literal["train", "eval"] = "eval"
-    direction: Literal["forward"] = "forward"
+    direction: Literal["forward", "forward+backward"] = "forward"
     precision: Literal["default", "ieee"] = "default"
     tolerance: ToleranceForm | None = None
 

@@ -49,7 +49,7 @@ class Made(Contest):
         self.worker = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
         self.batch_ms = 30.0
         self.batches = SimpleNamespace(  # type: ignore[assignment]
-            side=ours, samples=SimpleNamespace(enough=True), allow=nothing, check=nothing, judge_progress=nothing
+            side=ours, samples=SimpleNamespace(enough=True), begin=nothing, check=nothing, judge_progress=nothing
         )
 
     def _undisturbed(self, side: Any) -> float:
