@@ -13,9 +13,9 @@ import torch
 from evaluators.errors import JudgeError
 from evaluators.judge import accuracy, wire
 from evaluators.judge.selections import Selections, Ties, ties
-from evaluators.spec.inputs import make_inputs
+from evaluators.spec.calls import build_call, make_arguments
 from evaluators.spec.kernel_spec import KernelSpec
-from evaluators.spec.model import build_model, to_float64
+from evaluators.spec.model import to_float64
 
 
 @dataclass
@@ -90,7 +90,7 @@ def build_case(
 
     Raises :class:`JudgeError` where the reference itself fails.
     """
-    inputs = inputs or list(make_inputs(spec, seed, device, dims))
+    inputs = inputs or list(make_arguments(spec, seed, device, dims))
     tensors: list[Any] = []
     tree = wire.flatten(inputs, tensors)
     pristine = [t.clone(memory_format=torch.preserve_format) for t in tensors]
@@ -121,8 +121,8 @@ def build_case(
 
 def elements(spec: KernelSpec, dims: Mapping[str, int] | None) -> int:
     """Elements of all inputs and parameters together at ``dims``. Raises SpecError where the spec does not work at these."""
-    given = [t for t in make_inputs(spec, 0, "meta", dims) if isinstance(t, torch.Tensor)]
-    held = build_model(spec, "meta", dims=dims).parameters()
+    given = [t for t in make_arguments(spec, 0, "meta", dims) if isinstance(t, torch.Tensor)]
+    held = build_call(spec, "meta", dims=dims).parameters()
     return sum(t.numel() for t in (*given, *held))
 
 

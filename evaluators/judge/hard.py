@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from evaluators.judge import wire
-from evaluators.spec.inputs import described, make_inputs, stream_seed
+from evaluators.spec.calls import described, make_arguments
+from evaluators.spec.inputs import stream_seed
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
 
 _OUTLIERS = 512
@@ -49,7 +50,7 @@ def variants(
     """The inputs of ``seed`` made harder, the hardest way first, with how in words; nothing where no input allows it."""
     before: list[Any] = []
     for way in WAYS:
-        inputs = list(make_inputs(spec, seed, device, dims))
+        inputs = list(make_arguments(spec, seed, device, dims))
         items = described(spec, len(inputs))
         if items is not None:
             made = [

@@ -23,10 +23,9 @@ from evaluators.judge.form import form_problem
 from evaluators.judge.isolation import die_with_parent
 from evaluators.judge.sharing import OUTPUT_POISON, Shared, share
 from evaluators.judge.turns import Turns
-from evaluators.spec.backward import upstream
-from evaluators.spec.inputs import make_inputs
+from evaluators.spec.calls import build_call, forward_of, make_arguments, upstream
 from evaluators.spec.kernel_spec import KernelSpec
-from evaluators.spec.model import build_model, constructor_arguments, forward_of
+from evaluators.spec.model import constructor_arguments
 
 LARGE = 1 << 30
 """Bytes of a case's inputs from which on only the shared copy is kept."""
@@ -106,7 +105,7 @@ class Oracle:
     @functools.cached_property
     def model(self) -> Any:
         """The reference, built when it is first needed."""
-        return build_model(self.spec, self.device, seed=self.seed, dims=self.dims)
+        return build_call(self.spec, self.device, seed=self.seed, dims=self.dims)
 
     def parameters(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """The reference's parameters and buffers, copied afresh to one shared block each."""
@@ -131,7 +130,7 @@ class Oracle:
     def describe(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Tree and views of the arguments, without making their data."""
         tensors: list[Any] = []
-        tree = wire.flatten(list(make_inputs(self.spec, 0, "meta", self.dims)), tensors)
+        tree = wire.flatten(list(make_arguments(self.spec, 0, "meta", self.dims)), tensors)
         return {"tree": tree, "inputs": [wire.describe(t) for t in tensors]}, []
 
     def elements(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -219,7 +218,7 @@ class Oracle:
                 _fill(block, tensor)
         elif not all(self._untouched(case, blocks[i], i) for i in range(len(case.inputs))):
             again: list[Any] = []
-            wire.flatten(list(make_inputs(self.spec, case.seed, self.device, self.dims)), again)
+            wire.flatten(list(make_arguments(self.spec, case.seed, self.device, self.dims)), again)
             for tensor, block in zip(again, blocks, strict=False):
                 _fill(block, tensor)
         for block in blocks[len(case.inputs) :]:

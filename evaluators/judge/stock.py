@@ -19,7 +19,7 @@ import torch
 
 from evaluators.judge import altered, cases, wire
 from evaluators.judge.arena import Layout, arguments
-from evaluators.spec.inputs import described, make_inputs
+from evaluators.spec.calls import described, make_arguments
 from evaluators.spec.kernel_spec import KernelSpec
 
 MOST = 4096
@@ -170,7 +170,7 @@ class Stock:
         parts = list(flat)
         while sum(p.numel() for p in parts) < 2 * extent + self.count and len(parts) < _DRAWS:
             tensors: list[Any] = []
-            wire.flatten(list(make_inputs(self.spec, self.draw.getrandbits(60), self.device, self.dims)), tensors)
+            wire.flatten(list(make_arguments(self.spec, self.draw.getrandbits(60), self.device, self.dims)), tensors)
             parts.append(tensors[index].as_strided((extent,), (1,)).to(self.block.device))
         return torch.cat(parts)
 

@@ -16,7 +16,7 @@ from evaluators.judge.cases import Case
 from evaluators.judge.results import deliver
 from evaluators.judge.sharing import OUTPUT_POISON, share_bytes
 from evaluators.judge.stock import Stock, eager_ms, worth
-from evaluators.spec.backward import WithGradients
+from evaluators.spec.calls import WithGradients
 from evaluators.spec.kernel_spec import KernelSpec
 
 

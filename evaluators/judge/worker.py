@@ -24,7 +24,7 @@ from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.guard import Guard
 from evaluators.judge.recorder import Recorder
 from evaluators.judge.results import deliver
-from evaluators.spec.backward import WithGradients
+from evaluators.spec.calls import WithGradients
 
 
 class Damage(Exception):

@@ -202,34 +202,10 @@ def make_tensor(
 def make_inputs(
     spec: KernelSpec, seed: int, device: str | torch.device, dims: Mapping[str, int] | None = None
 ) -> list[Any]:
-    """Positional arguments of the model that :func:`evaluators.spec.model.build_model` gives: those of ``Model.forward`` and, where the
-    spec asks for gradients, the gradients that arrive from above. Tensors on ``device``, floating ones in ``spec.dtype``.
+    """Positional arguments of ``Model.forward``: tensors on ``device``, floating ones in ``spec.dtype``.
 
     ``dims`` replaces the values of symbolic dims. Raises SpecError for dims the spec does not declare.
     """
-    import torch
-
-    inputs = make_forward_inputs(spec, seed, device, dims)
-    if spec.direction == "forward":
-        return inputs
-    from evaluators.spec.backward import upstream
-
-    values = resolve_dims(spec, dims)
-    return [*inputs, *(make_tensor(item, spec, seed, torch.device(device), values) for item in upstream(spec, dims))]
-
-
-def described(spec: KernelSpec, count: int) -> list[InputSpec] | None:
-    """Descriptions of ``count`` arguments as :func:`make_inputs` gives them; None where the reference makes its own inputs."""
-    if spec.inputs is None:
-        return None
-    more = [InputSpec(f"gradient_{i}", ()) for i in range(count - len(spec.inputs))]
-    return [*spec.inputs, *more]
-
-
-def make_forward_inputs(
-    spec: KernelSpec, seed: int, device: str | torch.device, dims: Mapping[str, int] | None = None
-) -> list[Any]:
-    """Positional arguments of ``Model.forward`` alone."""
     import torch
 
     place = torch.device(device)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evaluators.errors import SpecError
-from evaluators.spec.inputs import make_forward_inputs, make_inputs, make_tensor, resolve_dims, stream_seed
+from evaluators.spec.inputs import make_inputs, make_tensor, resolve_dims, stream_seed
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.running import call_for_list, call_reference, one_line, reference_namespace, seeded
 
@@ -32,25 +32,6 @@ def constructor_arguments(spec: KernelSpec, dims: Mapping[str, int] | None = Non
 
 
 def build_model(
-    spec: KernelSpec, device: str | torch.device, seed: int = 0, dims: Mapping[str, int] | None = None
-) -> nn.Module:
-    """What a spec computes: the reference (:func:`build_forward`), with its gradients where the spec asks for them."""
-    model = build_forward(spec, device, seed, dims)
-    if spec.direction == "forward":
-        return model
-    from evaluators.spec.backward import WithGradients, upstream
-
-    return WithGradients(model, len(upstream(spec, dims)))
-
-
-def forward_of(model: nn.Module) -> nn.Module:
-    """The reference itself, without what adds gradients."""
-    from evaluators.spec.backward import WithGradients
-
-    return model.inner if isinstance(model, WithGradients) else model
-
-
-def build_forward(
     spec: KernelSpec, device: str | torch.device, seed: int = 0, dims: Mapping[str, int] | None = None
 ) -> nn.Module:
     """The reference on ``device``: floating parameters and buffers in ``spec.dtype``, train or eval mode as the spec says.
@@ -168,4 +149,4 @@ def signature(spec: KernelSpec) -> tuple[str, ...]:
     accepted = list(inspect.signature(reference_namespace(spec)["Model"].forward).parameters.values())[1:]
     if all(p.default is p.empty for p in accepted):
         return tuple(p.name for p in accepted)
-    return tuple(p.name for p in accepted)[: len(make_forward_inputs(spec, 0, "meta"))]
+    return tuple(p.name for p in accepted)[: len(make_inputs(spec, 0, "meta"))]

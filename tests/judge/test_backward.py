@@ -14,10 +14,8 @@ from evaluators.ir.trace import trace
 from evaluators.judge.judge import Judge
 from evaluators.judge.settings import JudgeSettings
 from evaluators.spec import load
-from evaluators.spec.backward import WithGradients
-from evaluators.spec.inputs import make_inputs
+from evaluators.spec.calls import WithGradients, build_call, make_arguments
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
-from evaluators.spec.model import build_model
 from tests.judge.conftest import CPU, make_spec, native
 
 QUICK = JudgeSettings(seeds=2, pairs=5, batch_ms_cpu=2.0, timing_budget_s=0.5, compile_mode="off", run_s=20.0)
@@ -153,7 +151,7 @@ def test_gradients_are_those_of_autograd_and_zeros_where_nothing_depends() -> No
         ),
         direction="forward+backward",
     )
-    model, inputs = build_model(spec, "cpu"), make_inputs(spec, 3, "cpu")
+    model, inputs = build_call(spec, "cpu"), make_arguments(spec, 3, "cpu")
     assert isinstance(model, WithGradients)
     x, _, k, above, scalar = inputs
     assert (above.shape, scalar.shape) == ((4, 5), ())
@@ -167,7 +165,7 @@ def test_gradients_are_those_of_autograd_and_zeros_where_nothing_depends() -> No
 def test_references_that_have_no_gradients_are_named() -> None:
     spec = replace(make_spec("x.argmax(-1)", InputSpec("x", (4, 5))), direction="forward+backward")
     with pytest.raises(SpecError, match="no floating output"):
-        make_inputs(spec, 0, "cpu")
+        make_arguments(spec, 0, "cpu")
     with pytest.raises(TraceError, match="no gradients"):
         trace(SPEC)
 

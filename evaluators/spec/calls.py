@@ -1,6 +1,6 @@
-"""Specs that ask for gradients: one call is a forward pass and the backward pass that follows it.
+"""What one call of a spec computes: the reference's forward pass or, where the spec asks for gradients, the backward pass after it too.
 
-What such a spec computes is written as one function: given the inputs and, for each differentiable output, a gradient that arrives
+With gradients a call is written as one function: given the inputs and, for each differentiable output, a gradient that arrives
 from above, the outputs and the gradients of every floating input and parameter. Reference and candidate are wrapped alike, so that all
 that is done with a call (float64, comparison, timing) is done with both passes.
 """
@@ -13,7 +13,9 @@ from typing import Any
 import torch
 
 from evaluators.errors import SpecError
+from evaluators.spec.inputs import make_inputs, make_tensor, resolve_dims
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
+from evaluators.spec.model import build_model
 
 
 class WithGradients(torch.nn.Module):  # type: ignore[misc]
@@ -59,18 +61,48 @@ def _floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
+def build_call(
+    spec: KernelSpec, device: str | torch.device, seed: int = 0, dims: Mapping[str, int] | None = None
+) -> Any:
+    """The model that a call runs: the reference, with its gradients where the spec asks for them. Raises SpecError as
+    :func:`evaluators.spec.model.build_model` and :func:`upstream` do."""
+    model = build_model(spec, device, seed, dims)
+    return model if spec.direction == "forward" else WithGradients(model, len(upstream(spec, dims)))
+
+
+def forward_of(model: Any) -> Any:
+    """The reference itself, without what adds gradients."""
+    return model.inner if isinstance(model, WithGradients) else model
+
+
+def make_arguments(
+    spec: KernelSpec, seed: int, device: str | torch.device, dims: Mapping[str, int] | None = None
+) -> list[Any]:
+    """Arguments of the model that :func:`build_call` gives: the inputs and, with gradients, those that arrive from above."""
+    inputs = make_inputs(spec, seed, device, dims)
+    if spec.direction == "forward":
+        return inputs
+    values = resolve_dims(spec, dims)
+    return [*inputs, *(make_tensor(item, spec, seed, torch.device(device), values) for item in upstream(spec, dims))]
+
+
+def described(spec: KernelSpec, count: int) -> list[InputSpec] | None:
+    """Descriptions of ``count`` arguments as :func:`make_arguments` gives them; None where the reference makes its own inputs."""
+    if spec.inputs is None:
+        return None
+    more = [InputSpec(f"gradient_{i}", ()) for i in range(count - len(spec.inputs))]
+    return [*spec.inputs, *more]
+
+
 def upstream(spec: KernelSpec, dims: Mapping[str, int] | None) -> list[InputSpec]:
     """Descriptions of the gradients that arrive from above: one normal tensor for each floating output of the reference.
 
     Raises SpecError where the reference does not run on shapes alone, or has no floating output.
     """
-    from evaluators.spec.inputs import make_forward_inputs
-    from evaluators.spec.model import build_forward
-
     origin = spec.origin or spec.name
     try:
         with torch.no_grad():
-            made = build_forward(spec, "meta", dims=dims)(*make_forward_inputs(spec, 0, "meta", dims))
+            made = build_model(spec, "meta", dims=dims)(*make_inputs(spec, 0, "meta", dims))
     except SpecError:
         raise
     except Exception as error:
