@@ -25,7 +25,7 @@ _MOST = 3
 _LEAST = 2
 _ALONE = 5
 """Batches of each baseline with no candidate left."""
-_STOPS = 10
+_STOPS = 15
 """Moments at which a watched batch is stopped. Results are looked at only in the first, of which nothing is known to the candidate."""
 _IDLE_NS = 1_000_000
 _ALTERED, _ALTERING_S = 3, 1.0
@@ -57,7 +57,7 @@ class Contest:
         """The set whose inputs are other ones than at the batch's beginning."""
         self.altered_batches, self.altering_s = 0, 0.0
         """Batches in which that was done, and seconds spent on it."""
-        self.samples = Samples(session.build.native)
+        self.samples = Samples(session.build.native, session.plumbing)
         self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets, floored=True)
 
     @property
@@ -229,6 +229,7 @@ class Contest:
             coming = self.draw.randrange(min(self.ours.calls, self.sets))
             self._alter((self.ours.offset + coming) % self.sets)
         ours, first = self.ours, self.draw.uniform(0.03, 0.97)
+        self.samples.call_ms = 1e3 * ours.shortest_s / ours.calls
         moments = [
             m * ours.shortest_s for m in (first, *sorted(self.draw.uniform(first, 0.99) for _ in range(_STOPS - 1)))
         ]
@@ -249,7 +250,7 @@ class Contest:
                     self._look()
                     self._alter_one_to_come()
                     self.samples.map(self.worker.pid)
-                self.samples.take(self.worker.pid)
+                self.samples.take(self.worker.pid, self.page.count >= ours.calls)
                 self.worker.go()
                 stopped += time.perf_counter() - now
             else:

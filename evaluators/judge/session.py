@@ -53,6 +53,8 @@ class Session:
         self.missing: list[str] = []
         self.operators: list[str] = []
         """PyTorch operators that did work during a call."""
+        self.plumbing = 0
+        """PyTorch operators that only made, moved or reshaped tensors, in the call that had most of them."""
         self.inputs_may_change = False
         self.closer = False
         """Whether the source gives a reason to look at its timed batches more often."""
@@ -172,6 +174,7 @@ class Session:
                 raise Failed("crash", failure.message + _OUTSIDE) from None
             raise
         self.operators = sorted({*self.operators, *reply.get("operators", [])})
+        self.plumbing = max(self.plumbing, reply.get("plumbing", 0))
         return self.check(number, reply)
 
     def check(self, number: int, reply: dict[str, Any], inputs_too: bool = True) -> dict[str, Any]:
