@@ -30,13 +30,16 @@ from evaluators.judge.whose import (
 )
 
 MOSTLY, A_TENTH = 0.5, 0.1
-_FEWEST = 6
+_FEWEST = 8
 """Looks that met library code, at least, before anything is said against a candidate."""
 _LEAST, _MOST = 20, 120
 _COMPARABLE = 4
 _GLUE_MS, _GLUE_CALL_MS, _GLUE_CALLS = 0.003, 0.001, 16
 """Milliseconds of library code per call that are no work: PyTorch's own way to an allocation or a view, for each of the plumbing calls that
 were recorded up to so many. A call in which a library has no more than that is too small to say whose work it is."""
+_SLOWED, _PER_INTERPRETER = 5.0, 0.5
+"""On a busy machine that takes longer, but so does the interpreter: up to so many times these milliseconds library code must also be met so
+often for each time that the interpreter is."""
 _SHOWN = 4
 
 
@@ -63,11 +66,11 @@ class Samples:
 
     def take(self, pid: int, done: bool = False) -> None:
         """Look where the threads of a stopped process are, and whether another process works for it. With ``done`` it has nothing to do
-        any more, so that a look that meets no code is none."""
+        any more, so that a look that meets no code at work is none."""
         found = [self._place(pid, address) for address in procfs.counters(pid)]
         self.told = self.told or bool(found)
         found += [OTHERS for child in procfs.descendants(pid) if procfs.works(child) or procfs.counters(child)]
-        if found or not done:
+        if not done or any(kind(p) != WAITING for p in found):
             self.looks.append(found)
 
     def _place(self, pid: int, address: int) -> Place:
@@ -140,7 +143,10 @@ class Samples:
 
     def _too_much(self, named: bool) -> bool:
         library, looks = self._library(named), len(self.looks)
-        if library < _FEWEST or library / looks * self.call_ms <= self.free_ms:
+        if library < _FEWEST:
+            return False
+        had_ms, interpreter = library / looks * self.call_ms, self.counts(named)["interpreter"]
+        if had_ms <= self.free_ms or (had_ms <= _SLOWED * self.free_ms and library < _PER_INTERPRETER * interpreter):
             return False
         nameless = named and any(kind(p) == LIBRARY and copies(p) is None for look in self.looks for p in look)
         low, _ = limits(library, library + self.counts(named)["own"])

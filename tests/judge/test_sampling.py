@@ -74,6 +74,7 @@ def test_a_librarys_work_is_said_to_be_one(name: str, looks: list[tuple[int, lis
     [
         ("own code", [(60, [MINE]), (3, [TORCH])], 0.2),
         ("own code and the way to an allocation, in a small call", [(6, [MINE]), (12, [TORCH]), (60, [PYTHON])], 0.02),
+        ("the same on a busy machine", [(6, [MINE]), (12, [TORCH]), (60, [PYTHON])], 0.1),
         ("so small that the interpreter is all there is", [(4, [TORCH]), (56, [PYTHON])], 0.03),
         ("few looks say nothing", [(5, [TORCH])], 0.2),
         ("functions of libm called from own code", [(8, [MINE]), (40, [MATHS]), (6, [TORCH])], 0.2),
