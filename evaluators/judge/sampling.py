@@ -34,6 +34,7 @@ _FEWEST = 8
 """Looks that met library code, at least, before anything is said against a candidate."""
 _LEAST, _MOST = 20, 120
 _COMPARABLE = 4
+_APART_NS = 100_000
 _GLUE_MS, _GLUE_CALL_MS, _GLUE_CALLS = 0.003, 0.001, 16
 """Milliseconds of library code per call that are no work: PyTorch's own way to an allocation or a view, for each of the plumbing calls that
 were recorded up to so many. A call in which a library has no more than that is too small to say whose work it is."""
@@ -56,6 +57,8 @@ class Samples:
         """Milliseconds of a call, roughly, and those that a library may have of each without being asked about it."""
         self.hybrid = False
         """Whether some of the work may be PyTorch's: then only other libraries' code counts against a candidate."""
+        self.used_ns = 0
+        """Processor time that the worker had used at the last look."""
         self.code: procfs.Code | None = None
         self.own: set[procfs.Area] = set()
 
@@ -66,11 +69,15 @@ class Samples:
 
     def take(self, pid: int, done: bool = False) -> None:
         """Look where the threads of a stopped process are, and whether another process works for it. With ``done`` it has nothing to do
-        any more, so that a look that meets no code at work is none."""
+        any more, so that a look that meets no code at work is none; nor is one before which it hardly ran: it would find the same again."""
+        used = procfs.cpu_ns(pid)
+        if used - self.used_ns < _APART_NS:
+            return
+        self.used_ns = used
         found = [self._place(pid, address) for address in procfs.counters(pid)]
         self.told = self.told or bool(found)
         found += [OTHERS for child in procfs.descendants(pid) if procfs.works(child) or procfs.counters(child)]
-        if not done or any(kind(p) != WAITING for p in found):
+        if not done or any(kind(p) in (OWN, LIBRARY) for p in found):
             self.looks.append(found)
 
     def _place(self, pid: int, address: int) -> Place:
