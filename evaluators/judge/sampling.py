@@ -24,10 +24,10 @@ from evaluators.judge.whose import (
     WAITING,
     Own,
     Place,
-    copies,
     kind,
     pytorchs,
 )
+from evaluators.judge.whose import named as by_name
 
 MOSTLY, A_TENTH = 0.5, 0.1
 _FEWEST = 8
@@ -90,16 +90,14 @@ class Samples:
         return Place(area.path, address - area.start + area.offset) if area and area.path else NOWHERE
 
     def counts(self, named: bool | None = None) -> dict[str, int]:
-        """In how many looks each kind of code was met. With ``named`` PyTorch's copies and fills are told from its other work by the names
-        of its functions (None: where that may matter; they take a moment to read).
+        """In how many looks each kind of code was met. With ``named`` PyTorch's copies and fills, and what leads to an operator, are told
+        from its other work by the names of its functions (None: where that may matter; they take a moment to read).
 
         Mathematical functions are the candidate's where its own code is met beside them. The interpreter, the system and idleness count
         where nothing else was met.
         """
         named = self._too_much(named=False) if named is None else named
-        kinds = [
-            {MEMORY if named and kind(p) == LIBRARY and copies(p) else kind(p) for p in look} for look in self.looks
-        ]
+        kinds = [{(named and by_name(p)) or kind(p) for p in look} for look in self.looks]
         own, library = (sum(k in seen for seen in kinds) for k in (OWN, LIBRARY))
         if own and own * _COMPARABLE >= library:
             own = sum(bool(seen & {OWN, MATHS}) for seen in kinds)
@@ -155,7 +153,7 @@ class Samples:
         had_ms, interpreter = library / looks * self.call_ms, self.counts(named)["interpreter"]
         if had_ms <= self.free_ms or (had_ms <= _SLOWED * self.free_ms and library < _PER_INTERPRETER * interpreter):
             return False
-        nameless = named and any(kind(p) == LIBRARY and copies(p) is None for look in self.looks for p in look)
+        nameless = named and any(by_name(p) is None for look in self.looks for p in look)
         low, _ = limits(library, library + self.counts(named)["own"])
         return low > (MOSTLY if nameless else A_TENTH)
 

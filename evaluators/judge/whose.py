@@ -28,13 +28,17 @@ _SYSTEM = (
 _WAITING = ("libgomp", "libiomp", "libomp")
 """Threads that wait for others spin in these."""
 _KERNEL = ("[vdso]", "[vsyscall]")
-_COPIES = "libtorch_cpu"
+_NAMED = "libtorch_cpu"
 _BEHIND = ("libmkl", "libdnnl", "libopenblas", "libblas", "liblapack")
 """Libraries that PyTorch may have its products from, where they are not part of it."""
 _COPYING = re.compile(
     r"\d(copy_kernel|direct_copy_kernel|reduced_float_copy_kernel|copy_same_dtype|_copy_same_type_transpose_|fill_kernel)"
 )
 """PyTorch's functions that copy, convert and fill, which is what plumbing is made of. In a mangled name a digit precedes each part."""
+
+
+_WAYS = ("_ZN2at4_ops", "_ZN2at6detail", "_ZN2at4impl", "_ZN3c1010TensorImpl", "_ZN5torch8autograd")
+"""PyTorch's functions that lead from its bindings to an operator, allocate, or make tensors of what is there."""
 
 
 class Place(NamedTuple):
@@ -98,13 +102,16 @@ def pytorchs(place: Place) -> bool:
     return place.file == NOWHERE.file or folder in _torch() or (name.startswith(_BEHIND) and folder in _trusted())
 
 
-def copies(place: Place) -> bool | None:
-    """Whether code of a library only copies, converts or fills; None where its functions have no names."""
+def named(place: Place) -> str | None:
+    """Whose the code at a place is, by its function's name too; None where PyTorch's functions have none."""
     folder, name = os.path.split(place.file)
-    if not name.startswith(_COPIES) or folder not in _trusted():
-        return False
+    if not name.startswith(_NAMED) or folder not in _trusted():
+        return kind(place)
     known = symbols.of(place.file)
-    return bool(_COPYING.search(known.name(place.offset))) if known.whole else None
+    if not known.whole:
+        return None
+    function = known.name(place.offset)
+    return MEMORY if _COPYING.search(function) else INTERPRETER if function.startswith(_WAYS) else LIBRARY
 
 
 @functools.cache

@@ -98,7 +98,10 @@ def test_where_pytorch_may_do_some_of_the_work_others_may_not() -> None:
 
 def test_copies_by_pytorch_are_plumbing(monkeypatch: pytest.MonkeyPatch) -> None:
     copying = TORCH._replace(offset=128)
-    monkeypatch.setattr("evaluators.judge.sampling.copies", lambda p: p == copying)
+    leading = TORCH._replace(offset=192)
+    names = {copying: "memory", leading: "interpreter"}
+    monkeypatch.setattr("evaluators.judge.sampling.by_name", lambda p: names.get(p) or whose.kind(p))
+    assert not samples((30, [leading]), (3, [MINE])).said
     found = samples((30, [copying]), (10, [MINE]), (2, [TORCH]))
     assert not found.said
     assert found.counts() == {
@@ -106,7 +109,7 @@ def test_copies_by_pytorch_are_plumbing(monkeypatch: pytest.MonkeyPatch) -> None
     }  # fmt: skip
     assert samples((30, [copying]), (10, [MINE]), (12, [TORCH])).said
     # Without names what copies cannot be told, so that only most of the time says something.
-    monkeypatch.setattr("evaluators.judge.sampling.copies", lambda p: None)
+    monkeypatch.setattr("evaluators.judge.sampling.by_name", lambda p: None if p == TORCH else whose.kind(p))
     assert not samples((30, [TORCH]), (30, [MINE])).said
     assert samples((30, [TORCH]), (10, [MINE])).said
 
@@ -197,3 +200,24 @@ def test_only_what_was_compiled_is_a_candidates_own(library: Path, tmp_path: Pat
     assert address is not None
     ctypes.memset(address, 0x90, 1)
     assert not Own(str(library)).holds(os.getpid(), area)
+
+
+def test_pytorchs_functions_are_told_by_name() -> None:
+    """The copy of a strided tensor runs in copying code; a softmax does not."""
+    known = symbols.of(TORCH.file)
+    if not known.whole:
+        pytest.skip("PyTorch was built without a symbol table")
+    found: dict[str, str | None] = {}
+    for index in range(0, len(known.starts), 53):
+        at = int(known.starts[index])
+        offset = next(begin + at - address for begin, address, size in known.segments if address <= at < address + size)
+        name = known.name(offset)
+        if (
+            any(part in name for part in ("direct_copy_kernel", "LayerNormKernelImpl", "_ZN2at4_ops"))
+            and len(found) < 400
+        ):
+            found[name] = whose.named(Place(TORCH.file, offset))
+    assert found
+    for name, whom in found.items():
+        ways, copying = name.startswith("_ZN2at4_ops"), "direct_copy_kernel" in name
+        assert whom == ("memory" if copying else "interpreter" if ways else "library"), name
