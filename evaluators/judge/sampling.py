@@ -30,7 +30,7 @@ from evaluators.judge.whose import (
 from evaluators.judge.whose import named as by_name
 
 MOSTLY, A_TENTH = 0.5, 0.1
-_FEWEST = 8
+_FEWEST = 6
 """Looks that met library code, at least, before anything is said against a candidate."""
 _LEAST, _MOST = 20, 120
 _COMPARABLE = 4
