@@ -37,7 +37,10 @@ _COPYING = re.compile(
 """PyTorch's functions that copy, convert and fill, which is what plumbing is made of. In a mangled name a digit precedes each part."""
 
 
-_WAYS = ("_ZN2at4_ops", "_ZN2at6detail", "_ZN2at4impl", "_ZN3c1010TensorImpl", "_ZN5torch8autograd")
+_WAYS = (
+    "_ZN2at4_ops", "_ZN2at6detail", "_ZN2at4impl", "_ZN2at18TensorIteratorBase", "_ZNK2at6Tensor", "_ZNK2at10TensorBase",
+    "_ZN3c1010TensorImpl", "_ZNK3c104impl", "_ZN5torch8autograd",
+)  # fmt: skip
 """PyTorch's functions that lead from its bindings to an operator, allocate, or make tensors of what is there."""
 
 
