@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.cli.exits import FAILURE, NONE_CORRECT, CommandError
-from agent.figures import count, interval, times
+from agent.figures import count, interval, times, whose
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,14 +100,16 @@ def _table(verdict: Evaluation) -> Table:
         )
     if verdict.roofline and verdict.roofline.fraction is not None:
         table.add_row("roofline", f"{100 * verdict.roofline.fraction:.0f}% of the {verdict.roofline.limit} bound")
+    if verdict.resources.get("attribution"):
+        table.add_row("whose work", escape(whose(verdict.resources["attribution"])))
     if verdict.diagnosis != "unknown" and right:
         because = verdict.resources.get("because") or ()
         table.add_row("held back", escape("; ".join([verdict.diagnosis.replace("_", " "), *because])))
     lines = [*map(str, facts.known(verdict.resources))]
     table.add_row("facts" if lines else "", "\n".join(map(escape, lines)))
     for name, value in sorted(verdict.resources.items()):
-        if name in facts.TOLD or value in (None, "", [], {}):
-            continue
+        if name in (*facts.TOLD, "attribution", "samples") or value in (None, "", [], {}):
+            continue  # said above; --json has the counts
         text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
         table.add_row(name.replace("_", " "), escape(text))
     if verdict.isolation:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.figures import count, interval
+from agent.figures import count, interval, whose
 from agent.figures import times as speedup
 from agent.report.changes import changes, sources
 from agent.report.data import RunReport, compiled
@@ -90,6 +90,7 @@ def render(report: RunReport) -> str:
             plural=count,
             tree=markup(tree(report)) if len(report.nodes) > 1 else "",
             timing=timing,
+            work=whose(verdict.resources["attribution"]) if verdict and verdict.resources.get("attribution") else "",
             samples=markup(samples(timing)) if timing else "",
             times=markup(times(timing, roofline)) if timing else "",
             roofline=roofline,

@@ -34,6 +34,12 @@ def record(call: Callable[[], Any]) -> list[dict[str, Any]]:
     return [{"name": n, "launches": int(c), "ms": ms} for n, (c, ms) in kernels.items()]
 
 
+def mostly_libraries(shares: Mapping[str, Any]) -> str:
+    """That libraries do the work, where most of the device time is theirs; else empty."""
+    share = shares.get("library", 0.0)
+    return f"compute libraries do the work ({share:.0%} of the time)" if share > MOSTLY else ""
+
+
 def attribute(kernels: Sequence[Mapping[str, Any]], source: str) -> dict[str, Any] | None:
     """Shares of the device time in the candidate's ``own`` kernels, in ``library`` ones, and in copies and fills (``memory``), with the
     largest kernels; None where no kernel was seen."""

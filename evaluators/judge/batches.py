@@ -17,7 +17,7 @@ from evaluators.judge.processes import Failed
 from evaluators.judge.sampling import Samples
 from evaluators.judge.session import Session, close_all
 
-_STOPS = 10
+_STOPS = 15
 """Moments at which a watched batch is stopped. Results are looked at only in the first, of which nothing is known to the candidate."""
 _LOOKED_AT = 4
 """Sets of a watched batch whose results are looked at, where that is quick."""
@@ -54,7 +54,7 @@ class Batches:
         self.crowded: list[bool] = []
         self.ready_ns, self.wall_s, self.calls, self.faults = 0, 0.0, 0, 0
         """Of the timed batches together: processor time and waiting for processors, wall-clock time, calls, page faults."""
-        self.samples = Samples(session.build.native)
+        self.samples = Samples(session.build.native, session.plumbing)
         self.page.outputs = max(outputs, 1)
         self.side = timing.Side(
             self._run, self._events, self.worker.go, self._prepare, self.reference.sets, floored=True
@@ -156,6 +156,7 @@ class Batches:
         """A turn that is not timed, stopped at moments drawn at random within the time that a turn takes."""
         ours, first = self.side, self.draw.uniform(0.03, 0.97)
         self._prepare(ours.calls, ours.offset, _LOOKED_AT)
+        self.samples.call_ms = 1e3 * ours.shortest_s / ours.calls
         moments = [
             m * ours.shortest_s for m in (first, *sorted(self.draw.uniform(first, 0.99) for _ in range(_STOPS - 1)))
         ]
@@ -177,7 +178,7 @@ class Batches:
                 if number == 0:
                     self._look()
                     self.samples.map(self.worker.pid)
-                self.samples.take(self.worker.pid)
+                self.samples.take(self.worker.pid, self.page.count >= ours.calls)
                 self.worker.go()
                 stopped += time.perf_counter() - now
             else:

@@ -22,7 +22,7 @@ from evaluators.home import home
 from evaluators.ir.kernel import Program
 from evaluators.judge import facts, further
 from evaluators.judge.absent import Absent, evaluate_absent
-from evaluators.judge.attribution import MOSTLY
+from evaluators.judge.attribution import mostly_libraries
 from evaluators.judge.contest import Contest
 from evaluators.judge.device_lock import DeviceLock
 from evaluators.judge.diagnose import diagnose
@@ -217,11 +217,12 @@ class Judge:
             bound, why = self._roofline(measured)
         notes += [why] if why else []
         batches = contest.batches
+        looks = batches.samples
         looked = {
-            "samples": batches.samples.counts(),
-            "timed_sets": batches.side.sets,
-            "timed_results_checked": batches.looks,
-        }
+            "samples": looks.counts(), "timed_sets": batches.side.sets, "timed_results_checked": batches.looks,
+        }  # fmt: skip
+        profiled = base.resources.get("attribution") or {}
+        looked |= {"attribution": shares} if (shares := looks.attribution()) else {}
         base = replace(base, resources={**base.resources, **looked})
         self._facts = batches.facts()
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
@@ -229,15 +230,12 @@ class Judge:
             times = _bytes_ms(bound) / measured.candidate_ms
             reason = f"{times:.1f} times faster than its bytes allow: results were not computed in every call"
             return replace(found, status="tampering", fitness=0.0, message="; ".join([reason, *notes]))
-        profiled = base.resources.get("attribution") or {}
-        share = 0.0 if may else max(contest.batches.samples.by_library, profiled.get("library", 0.0))
-        share = share if share > MOSTLY else 0.0
-        if outside or share:
+        looks.hybrid = bool(may)
+        whose = looks.said or ("" if may else mostly_libraries(profiled))
+        if outside or whose:
             found = replace(found, fitness=0.0)
-            who = f"PyTorch does the work of {', '.join(outside[:6])}" if outside else "compute libraries do the work"
-            notes.insert(
-                0, f"does not count as a generated kernel: {who}" + (f" ({share:.0%} of the time)" if share else "")
-            )
+            who = f"PyTorch does the work of {', '.join(outside[:6])}" if outside else whose
+            notes.insert(0, f"does not count as a generated kernel: {who}")
         return replace(found, message="; ".join(notes))
 
     @contextmanager

@@ -7,7 +7,7 @@ import contextlib
 import ctypes
 import os
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -60,6 +60,11 @@ def tasks(pid: int) -> list[int]:
 def alive(pid: int) -> bool:
     """Whether a process exists and is no zombie."""
     return _stat(str(pid))[:1] not in ([], ["Z"], ["X"])
+
+
+def works(pid: int) -> bool:
+    """Whether a process runs, or waits for a device."""
+    return _stat(str(pid))[:1] in (["R"], ["D"])
 
 
 def is_stopped(pid: int) -> bool:
@@ -183,26 +188,33 @@ def shared_memory(pid: int) -> list[tuple[int, int]]:
     return found
 
 
+class Area(NamedTuple):
+    """A piece of a process's memory that holds code: its ends, where it begins in its file, and that file's path (empty: in none)."""
+
+    start: int
+    end: int
+    offset: int
+    path: str
+
+
 class Code:
     """Which file each address of a process's code belongs to, as mapped when this was made."""
 
     def __init__(self, pid: int) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.paths: list[str] = []
+        self.areas: list[Area] = []
         with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", errors="replace") as file:
             for line in file:
                 fields = line.split(maxsplit=5)
                 if "x" in fields[1]:
                     start, _, end = fields[0].partition("-")
-                    self.starts.append(int(start, 16))
-                    self.ends.append(int(end, 16))
-                    self.paths.append(fields[5].strip() if len(fields) > 5 else "")
+                    path = fields[5].strip() if len(fields) > 5 else ""
+                    self.areas.append(Area(int(start, 16), int(end, 16), int(fields[2], 16), path))
+        self.starts = [a.start for a in self.areas]
 
-    def file(self, address: int) -> str:
-        """Path of the file whose code lies at ``address``; empty where there is none."""
+    def area(self, address: int) -> Area | None:
+        """The piece of code that holds ``address``; None where there was none."""
         index = bisect.bisect_right(self.starts, address) - 1
-        return self.paths[index] if index >= 0 and address < self.ends[index] else ""
+        return self.areas[index] if index >= 0 and address < self.areas[index].end else None
 
 
 def counters(pid: int) -> list[int]:

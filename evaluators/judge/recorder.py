@@ -17,10 +17,13 @@ class Recorder(DispatchMode):
         super().__init__()
         self.seen: set[str] = set()
         self.guard = guard
+        self.plumbing = 0
+        """Calls of operators that only make, move or reshape tensors."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         full = func.overloadpacket._qualified_op_name
         self.seen.add(full)
+        self.plumbing += full.rpartition("::")[2] in PLUMBING
         if self.guard is None:
             return func(*args, **(kwargs or {}))
         operator = full.rpartition("::")[2]

@@ -125,6 +125,8 @@ def _run(reply: dict[str, Any]) -> dict[str, Any]:
     found = _outcome(reply)
     if "operators" in reply:
         found["operators"] = _list(reply["operators"], 2000, lambda v: _text(v, 80))[:64]
+    if "plumbing" in reply:
+        found["plumbing"] = _whole(reply["plumbing"], 2**31)
     return found
 
 

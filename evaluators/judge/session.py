@@ -53,6 +53,8 @@ class Session:
         self.missing: list[str] = []
         self.operators: list[str] = []
         """PyTorch operators that did work during a call."""
+        self.plumbing = 0
+        """PyTorch operators that only made, moved or reshaped tensors, in the call that had most of them."""
         self.inputs_may_change = False
         self.aliases: list[bool] = []
         """Whether outputs of the reference are memory of its inputs."""
@@ -177,6 +179,7 @@ class Session:
                 raise Failed("crash", failure.message + _OUTSIDE) from None
             raise
         self.operators = sorted({*self.operators, *reply.pop("operators", [])})
+        self.plumbing = max(self.plumbing, reply.pop("plumbing", 0))
         verdict = self.check(number, reply)
         if not self.place and verdict["ok"]:
             self.form = reply

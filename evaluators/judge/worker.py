@@ -150,7 +150,9 @@ class Worker:
         if self.device.type == "cuda" and case["wires"] and case["wires"][0].device.type == "cpu":
             for block, tensor in zip(case["wires"], case["tensors"], strict=True):
                 wire.copy_storage(wire.moved(tensor, "cpu"), block)
-        return reply if recorder is None else {**reply, "operators": recorder.computing()}
+        return (
+            reply if recorder is None else {**reply, "operators": recorder.computing(), "plumbing": recorder.plumbing}
+        )
 
     def repeat(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Calls in a row on a case, at most so many and so long; the result that lies farthest from the first one is handed over."""

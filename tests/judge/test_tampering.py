@@ -14,7 +14,6 @@ from evaluators.candidate import Candidate
 from evaluators.judge import batches, peek, procfs
 from evaluators.judge.judge import Judge
 from evaluators.judge.processes import Failed
-from evaluators.judge.sampling import Samples
 from evaluators.judge.settings import JudgeSettings
 from evaluators.spec.kernel_spec import InputSpec
 from tests.judge.conftest import CPU, ROW_SUM, make_spec, native, row_sum_spec
@@ -348,6 +347,15 @@ HIDDEN = {
         "with _disable_current_modes():\n    return x.sum(-1)",
         "from torch.utils._python_dispatch import _disable_current_modes",
     ),
+    "in a thread": (
+        "found = []\nt = threading.Thread(target=lambda: found.append(x.sum(-1)))\nt.start()\nt.join()\nreturn found[0]",
+        "threading = torch.sys.modules['threading']",
+    ),
+    "NumPy's": ("return torch.from_numpy(x.numpy().sum(-1))", ""),
+    "beside a waste of time": (
+        "if self.n <= 6:\n    return self.compute(x, y)\n_native().kernel(_address(x), _address(y), 8, 4096)\nreturn x.sum(-1)",
+        "",
+    ),
 }
 
 
@@ -356,22 +364,11 @@ def test_a_librarys_work_is_seen_by_whose_code_runs(name: str) -> None:
     spec = make_spec("x.sum(-1)", InputSpec("x", (256, 4096)))
     with Judge(spec, CPU, replace(SETTINGS, batch_ms_cpu=100.0, threads=1)) as judge:
         found = judge.evaluate(cheat(*HIDDEN[name]))
-        if "samples" in found.resources and sum(found.resources["samples"].values()) < 10:
-            pytest.skip("the kernel does not tell where threads are")
+        met = found.resources.get("samples")
+        if met is not None and met["looks"] - met["idle"] < 10:
+            pytest.skip("where threads are is not told here, or the machine is too busy")
     assert found.fitness == 0.0, (found.message, found.resources)
-
-
-def test_samples_decide_only_where_they_are_plain() -> None:
-    samples = Samples("/x/kernel.so")
-    for own, library, other, share in (
-        (0, 4, 0, 0.0),
-        (0, 3, 4, 0.0),
-        (0, 10, 2, 10 / 12),
-        (2, 30, 8, 0.75),
-        (10, 30, 0, 0.0),
-    ):
-        samples.own, samples.library, samples.other = own, library, other
-        assert samples.by_library == share
+    assert found.resources["attribution"]["library"] > 0.1
 
 
 def test_claims_that_lag_behind_the_clock_are_lies() -> None:

@@ -119,3 +119,10 @@ def test_a_source_equal_to_another_is_a_link_to_it(report: RunReport) -> None:
     page = render(replace(report, nodes=nodes, best_id=nodes[0].candidate.id))
     assert page.count("<pre>x = 1") == 1
     assert page.count("source: the text of") == len(nodes) - 1
+
+
+def test_whose_work_a_call_is_in_words() -> None:
+    cpu = {"own": 0.7, "library": 0.2, "memory": 0.0, "of": ["libtorch_cpu.so", "rows.so"]}
+    assert figures.whose(cpu) == "own code 70%, libraries 20% (libtorch_cpu.so, rows.so), Python and the system 10%"
+    gpu = {"own": 0.9, "library": 0.0, "memory": 0.1, "kernels": []}
+    assert figures.whose(gpu) == "own code 90%, copies and fills 10%"
