@@ -57,7 +57,7 @@ class Contest:
         """The set whose inputs are other ones than at the batch's beginning."""
         self.altered_batches, self.altering_s = 0, 0.0
         """Batches in which that was done, and seconds spent on it."""
-        self.samples = Samples(session.build.native)
+        self.samples = Samples(session.worker.library)
         self.ours = timing.Side(self._run, self._events, self.worker.go, self._pause, self.sets, floored=True)
 
     @property

@@ -17,6 +17,7 @@ import socket
 import sys
 from typing import Any
 
+from evaluators import places
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.isolation import (
     PIDS,
@@ -24,17 +25,20 @@ from evaluators.judge.isolation import (
     confine,
     die_with_parent,
     drop_capabilities,
-    own_proc,
+    keep_to,
     separate,
 )
 from evaluators.judge.procfs import descendants
+
+_INTERPRETED = ("evaluators.languages.triton_ahead", "evaluators.languages.triton_bounds")
+"""What a worker imports for Triton candidates: it cannot read the judge's text any more when it needs them."""
 
 
 def main(fd: int, preload: list[str]) -> None:
     """Serve fork and kill requests until the judge closes its end."""
     die_with_parent()
     adopt_orphans()
-    for name in preload:
+    for name in (*preload, *(_INTERPRETED if "triton" in preload else ())):
         importlib.import_module(name)
     worker = importlib.import_module("evaluators.judge.worker")
     # Workers collect garbage before each run; what was imported here is none, and walking it would copy every page of it in each of them.
@@ -77,6 +81,8 @@ def _fork(channel: Channel, worker: Any, message: dict[str, Any], live: set[int]
     sock, output = channel.take_fds()
     news, tell = os.pipe()
     wait, ready = os.pipe()
+    if message["limits"].get("files"):
+        places.for_worker(tuple(message["hidden"]))  # found once, here
     pid = os.fork()
     if pid:
         for fd in (sock, output, tell, wait):
@@ -118,11 +124,10 @@ def _become_worker(worker: Any, message: dict[str, Any], sock: int, output: int,
         os.dup2(source, place)
     os.close(null)
     os.close(output)
-    if PIDS in spaces:
-        own_proc()
+    files = keep_to(message, PIDS in spaces)
     os.chdir(message["folder"])
     os.environ.update(message["environment"])
-    applied = confine(message["limits"])
+    applied = confine(message["limits"]) + files
     drop_capabilities()
     if spaces:
         applied.append(f"{', '.join(spaces)} namespaces")
