@@ -27,6 +27,7 @@ from evaluators.judge.isolation import (
     drop_capabilities,
     keep_to,
     separate,
+    start_again_read_only,
 )
 from evaluators.judge.procfs import descendants
 
@@ -185,4 +186,5 @@ def _kill_group(pid: int) -> None:
 
 
 if __name__ == "__main__":
+    start_again_read_only("evaluators.judge.zygote")
     main(int(sys.argv[1]), sys.argv[2:])
