@@ -105,6 +105,16 @@ def _map_itself(user: int, group: int) -> None:
             file.write(text)
 
 
+def isolate(message: dict[str, Any], spaces: list[str]) -> str:
+    """Isolate this process as ``message`` says, in the namespaces it has been given; in words, what took effect and what did not."""
+    files = keep_to(message, PIDS in spaces)
+    os.chdir(message["folder"])
+    os.environ.update(message["environment"])
+    applied = confine(message["limits"]) + files
+    drop_capabilities()
+    return ", ".join([*applied, f"{', '.join(spaces)} namespaces" if spaces else "NO namespaces"])
+
+
 def keep_to(message: dict[str, Any], mounts: bool) -> list[str]:
     """Keep this process to its folder and the system's files, and bring the candidate's library into that folder; in words, what took
     effect and what did not. ``mounts``: whether it is the first process of a PID and mount namespace."""

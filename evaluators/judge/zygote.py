@@ -22,16 +22,14 @@ from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.isolation import (
     PIDS,
     adopt_orphans,
-    confine,
     die_with_parent,
-    drop_capabilities,
-    keep_to,
+    isolate,
     separate,
     start_again_read_only,
 )
 from evaluators.judge.procfs import descendants
 
-_INTERPRETED = ("evaluators.languages.triton_ahead", "evaluators.languages.triton_bounds")
+_INTERPRETED = tuple(f"evaluators.languages.triton_{name}" for name in ("ahead", "bounds", "interpreter"))
 """What a worker imports for Triton candidates: it cannot read the judge's text any more when it needs them."""
 
 
@@ -125,14 +123,8 @@ def _become_worker(worker: Any, message: dict[str, Any], sock: int, output: int,
         os.dup2(source, place)
     os.close(null)
     os.close(output)
-    files = keep_to(message, PIDS in spaces)
-    os.chdir(message["folder"])
-    os.environ.update(message["environment"])
-    applied = confine(message["limits"]) + files
-    drop_capabilities()
-    if spaces:
-        applied.append(f"{', '.join(spaces)} namespaces")
-    worker.serve(Channel(socket.socket(fileno=sock)), ", ".join(applied))
+    applied = isolate(message, spaces)
+    worker.serve(Channel(socket.socket(fileno=sock)), applied)
     return 0
 
 
