@@ -5,8 +5,10 @@ What belongs to the user is not among them, nor what is hidden on purpose: the j
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import pwd
 import shutil
 import site
 import sys
@@ -33,7 +35,7 @@ def for_compiler(compiler: str, hidden: Iterable[str]) -> list[str]:
 @functools.cache
 def for_worker(hidden: tuple[str, ...]) -> tuple[str, ...]:
     """What PyTorch, Triton and a compiled kernel read, but for ``/proc``; as found when first asked for."""
-    packages = [sys.prefix, sys.base_prefix, *site.getsitepackages(), site.getusersitepackages()]
+    packages = [sys.prefix, sys.base_prefix, *site.getsitepackages()]
     for name in ("torch", "numpy", "triton"):
         file = getattr(sys.modules.get(name), "__file__", None)
         packages += [str(Path(file).parent.parent)] if file else []
@@ -64,7 +66,15 @@ def _prefix(tool: str) -> list[str]:
         return []
     file = Path(found).resolve()
     folder = file.parent.parent
-    return [str(file if Path.home().is_relative_to(folder) else folder)]
+    return [str(file if any(Path(h).is_relative_to(folder) for h in _homes()) else folder)]
+
+
+def _homes() -> list[str]:
+    """This user's home, as the environment and as the system knows it: a process that is started in a clean one is told another."""
+    found = [os.path.expanduser("~")]
+    with contextlib.suppress(KeyError):
+        found.append(pwd.getpwuid(os.geteuid()).pw_dir)
+    return [os.path.realpath(h) for h in found if os.path.isabs(h)]
 
 
 def _searched() -> list[str]:

@@ -37,14 +37,22 @@ def start_again_read_only(module: str) -> None:
     but = os.environ.pop(READ_ONLY, "")
     if not but:
         return
+    child = os.fork()
+    if not child:  # tries it, for there is no way back; and workers must still get namespaces of their own there
+        os._exit(0 if _frozen(but) and PIDS in separate() else 1)
+    if os.waitpid(child, 0)[1] == 0 and _frozen(but):
+        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
+
+
+def _frozen(but: str) -> bool:
+    """Put this process into a mount namespace where files are read-only but for those below ``but``."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.geteuid(), os.getegid()
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0:
         _map_itself(user, group)
     elif libc.unshare(CLONE_NEWNS):
-        return
-    if freeze(but):
-        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
+        return False
+    return freeze(but)
 
 
 def adopt_orphans() -> None:
