@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -249,19 +250,17 @@ def _knowledge() -> Check:
 
 
 def _isolation() -> list[Check]:
-    if shutil.which("bwrap"):
-        tried = subprocess.run(
-            ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True, timeout=20, check=False
-        )
-        if tried.returncode == 0:
-            return [Check("judge", "isolation", "ok", "bubblewrap: own namespaces, no network, read-only file system")]
-    if shutil.which("unshare"):
-        tried = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, timeout=20, check=False)
-        if tried.returncode == 0:
-            detail = "user namespaces: no network; bubblewrap would also make the file system read-only"
-            return [Check("judge", "isolation", "optional", detail, "apt-get install -y bubblewrap")]
-    detail = "separate processes with limits only: neither bubblewrap nor user namespaces work here"
-    return [Check("judge", "isolation", "optional", detail, "apt-get install -y bubblewrap")]
+    from evaluators.errors import JudgeError
+    from evaluators.judge.probe import probe
+
+    try:
+        found = probe()
+    except JudgeError as error:
+        return [Check("judge", "isolation", "missing", str(error))]
+    if re.search(r"\bNOT?\b", found) is None:
+        return [Check("judge", "isolation", "ok", found)]
+    wanted = "all of it needs Linux 5.13 or newer with Landlock, and user namespaces (in a container, a profile that allows them)"
+    return [Check("judge", "isolation", "optional", f"{found}; {wanted}")]
 
 
 _EXAMINATIONS: tuple[tuple[str, Callable[[], list[Check]]], ...] = (

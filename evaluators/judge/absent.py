@@ -15,6 +15,7 @@ from evaluators import languages
 from evaluators.candidate import Candidate, Twin
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected
 from evaluators.judge import further
+from evaluators.judge.isolation import READ_ONLY
 from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
 from evaluators.judge.session import Session, phase
@@ -49,7 +50,8 @@ class Absent:
         if name not in self.servers:
             extra = {"TRITON_INTERPRET": "1"} if name == "interpreter" else {"TRITON_DEFAULT_FP_FUSION": "1"}
             place = tempfile.mkdtemp(dir=self.folder.name)
-            env = environment(place, self.threads, extra)
+            frozen = {READ_ONLY: tempfile.gettempdir()} if self.settings.namespaces else {}
+            env = environment(place, self.threads, {**extra, **frozen})
             self.servers[name] = Server("evaluators.judge.zygote", ["numpy", "triton"], env, place)
         return self.servers[name]
 

@@ -7,21 +7,52 @@ import ctypes
 import os
 import resource
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
+from evaluators import landlock, places
+from evaluators.judge.mounts import freeze, own_view
 from evaluators.judge.procfs import mapped_bytes
 
 PIDS = "PID"
+READ_ONLY = "KERNELEVOLVE_READ_ONLY_BUT"
 CLONE_NEWNS = 0x00020000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 _CAPABILITY_VERSION_3 = 0x20080522
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+
+
+def start_again_read_only(module: str) -> None:
+    """Run this program again in a mount namespace where files are read-only, but for the folder that :data:`READ_ONLY` names in the
+    environment; go on as it is where it names none, or the kernel allows no such namespace.
+
+    A process reaches the file of its program through ``/proc`` as it was mounted when the program began, whatever is mounted later.
+    """
+    but = os.environ.pop(READ_ONLY, "")
+    if not but:
+        return
+    child = os.fork()
+    if not child:  # tries it, for there is no way back; and workers must still get namespaces of their own there
+        os._exit(0 if _frozen(but) and PIDS in separate() else 1)
+    if os.waitpid(child, 0)[1] == 0 and _frozen(but):
+        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
+
+
+def _frozen(but: str) -> bool:
+    """Put this process into a mount namespace where files are read-only but for those below ``but``."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.geteuid(), os.getegid()
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0:
+        _map_itself(user, group)
+    elif libc.unshare(CLONE_NEWNS):
+        return False
+    return freeze(but)
 
 
 def adopt_orphans() -> None:
@@ -48,6 +79,8 @@ def confine(limits: dict[str, Any]) -> list[str]:
         bound = mapped_bytes() + int(limits["memory_bytes"])
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
         applied.append(f"address space +{int(limits['memory_bytes']) >> 20} MiB")
+    if limits.get("file_bytes"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limits["file_bytes"]), int(limits["file_bytes"])))
     return applied
 
 
@@ -80,11 +113,36 @@ def _map_itself(user: int, group: int) -> None:
             file.write(text)
 
 
-def own_proc() -> None:
-    """In a fresh PID and mount namespace: let ``/proc`` show its processes alone, and then give up every privilege over the namespaces."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), None) == 0:
-        libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC), None)
+def isolate(message: dict[str, Any], spaces: list[str]) -> str:
+    """Isolate this process as ``message`` says, in the namespaces it has been given; in words, what took effect and what did not."""
+    files = keep_to(message, PIDS in spaces)
+    os.chdir(message["folder"])
+    os.environ.update(message["environment"])
+    applied = confine(message["limits"]) + files
+    drop_capabilities()
+    return ", ".join([*applied, f"{', '.join(spaces)} namespaces" if spaces else "NO namespaces"])
+
+
+def keep_to(message: dict[str, Any], mounts: bool) -> list[str]:
+    """Keep this process to its folder and the system's files, and bring the candidate's library into that folder; in words, what took
+    effect and what did not. ``mounts``: whether it is the first process of a PID and mount namespace."""
+    folder, limits = message["folder"], message["limits"]
+    library = Path(message["library"]) if message["library"] else None
+    code = library.read_bytes() if library else b""  # it lies where nothing can be read in a moment
+    if limits.get("files"):
+        readable = places.for_worker(tuple(message["hidden"]))
+        said, own_proc = ["files NOT read-only (no mount namespace)"], False
+        if mounts:
+            said, own_proc = own_view(folder, limits["file_bytes"], message["hidden"], readable)
+        kept = landlock.restrict([*readable, *places.of_processes(own_proc)], [folder, places.NOTHING])
+        said.append("other files out of reach (Landlock)" if kept else "other files NOT out of reach (no Landlock)")
+    else:
+        said = ["files NOT restricted"]
+    if library:
+        place = Path(folder, library.name)
+        place.write_bytes(code)
+        place.chmod(0o500)
+    return said
 
 
 def drop_capabilities() -> None:

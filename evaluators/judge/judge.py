@@ -27,6 +27,7 @@ from evaluators.judge.contest import Contest
 from evaluators.judge.device_lock import DeviceLock
 from evaluators.judge.diagnose import diagnose
 from evaluators.judge.fallback import allowed
+from evaluators.judge.isolation import READ_ONLY
 from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
 from evaluators.judge.replies import clean
@@ -327,7 +328,8 @@ class Judge:
     def _start_zygote(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
         preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
-        env = environment(self.folder.name, self.threads)
+        frozen = self.device == "cpu" and self.settings.namespaces
+        env = environment(self.folder.name, self.threads, {READ_ONLY: tempfile.gettempdir()} if frozen else {})
         self.zygote = Server("evaluators.judge.zygote", preload, env, self.folder.name)
         self.zygote.ready()
         if self.device == "cuda":

@@ -21,7 +21,6 @@ from evaluators.judge.reference import Reference
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.workers import Worker
 from evaluators.languages.base import Build
-from evaluators.languages.cpp import LIBRARY_VARIABLE
 from evaluators.verdict import Accuracy
 
 _FAULTS = re.compile(r"killed by SIG(SEGV|BUS)")
@@ -45,7 +44,7 @@ class Session:
         self.build, self.reference, self.settings, self.interpreter = build, reference, settings, interpreter
         self.device = reference.device
         limits = settings.limits(self.device)
-        self.worker = Worker(zygote, limits, {LIBRARY_VARIABLE: build.native or ""}, triton_seed)
+        self.worker = Worker(zygote, limits, {}, triton_seed, build.native)
         self.isolation = ""
         self.accuracy: Accuracy | None = None
         self.seed = secrets.randbits(40)

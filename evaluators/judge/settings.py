@@ -40,7 +40,9 @@ class JudgeSettings:
     processes: int = 256
     """Descendants a worker may have at a time."""
     namespaces: bool = True
-    """Give CPU workers their own network and IPC namespaces where the kernel allows."""
+    """Give CPU workers namespaces of their own where the kernel allows."""
+    file_bytes: int = 1 << 28
+    """Size of a worker's largest file and, in a mount namespace of its own, of all its files together."""
     device_wait_s: float = 900.0
     """How long to wait while other judges on this machine use the device."""
     threads: int | None = None
@@ -54,4 +56,6 @@ class JudgeSettings:
             "resident_bytes": memory if device == "cpu" else 4 * memory,
             "processes": self.processes,
             "namespaces": self.namespaces and device == "cpu",
+            "file_bytes": self.file_bytes,
+            "files": device == "cpu",
         }

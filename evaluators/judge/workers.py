@@ -13,10 +13,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from evaluators import places
 from evaluators.errors import JudgeError
+from evaluators.home import home
 from evaluators.judge import procfs, replies
 from evaluators.judge.channel import Closed, pair
 from evaluators.judge.processes import Failed, Server
+from evaluators.languages.cpp import LIBRARY_VARIABLE
 
 OUTPUT_LIMIT = 1 << 20
 _POLL_S = 0.25
@@ -27,7 +30,12 @@ class Worker:
     """A candidate's process, forked from a zygote. Ends with :meth:`close`, whatever state it is in."""
 
     def __init__(
-        self, zygote: Server, limits: dict[str, Any], env: dict[str, str], triton_seed: str | None = None
+        self,
+        zygote: Server,
+        limits: dict[str, Any],
+        env: dict[str, str],
+        triton_seed: str | None = None,
+        library: str | None = None,
     ) -> None:
         zygote.go()  # should a candidate have stopped it
         zygote.ready()
@@ -37,6 +45,8 @@ class Worker:
         os.chmod(self.folder, 0o700)
         if triton_seed is not None:
             shutil.copytree(triton_seed, f"{self.folder}/triton")
+        self.library = f"{self.folder}/{os.path.basename(library)}" if library else ""
+        """Where the worker finds its own copy of the candidate's compiled library."""
         self.channel, theirs = pair(replies.LIMIT, descriptors=False)
         self.output, output_end = os.pipe()
         os.set_blocking(self.output, False)
@@ -48,10 +58,13 @@ class Worker:
             "op": "fork",
             "folder": self.folder,
             "limits": limits,
+            "hidden": [places.JUDGE, str(home())],
+            "library": library,
             "environment": {
                 "TMPDIR": self.folder,
                 "HOME": self.folder,
                 "TRITON_CACHE_DIR": f"{self.folder}/triton",
+                LIBRARY_VARIABLE: self.library,
                 **env,
             },
         }

@@ -17,24 +17,27 @@ import socket
 import sys
 from typing import Any
 
+from evaluators import places
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.isolation import (
     PIDS,
     adopt_orphans,
-    confine,
     die_with_parent,
-    drop_capabilities,
-    own_proc,
+    isolate,
     separate,
+    start_again_read_only,
 )
 from evaluators.judge.procfs import descendants
+
+_INTERPRETED = tuple(f"evaluators.languages.triton_{name}" for name in ("ahead", "bounds", "interpreter"))
+"""What a worker imports for Triton candidates: it cannot read the judge's text any more when it needs them."""
 
 
 def main(fd: int, preload: list[str]) -> None:
     """Serve fork and kill requests until the judge closes its end."""
     die_with_parent()
     adopt_orphans()
-    for name in preload:
+    for name in (*preload, *(_INTERPRETED if "triton" in preload else ())):
         importlib.import_module(name)
     worker = importlib.import_module("evaluators.judge.worker")
     # Workers collect garbage before each run; what was imported here is none, and walking it would copy every page of it in each of them.
@@ -77,6 +80,8 @@ def _fork(channel: Channel, worker: Any, message: dict[str, Any], live: set[int]
     sock, output = channel.take_fds()
     news, tell = os.pipe()
     wait, ready = os.pipe()
+    if message["limits"].get("files"):
+        places.for_worker(tuple(message["hidden"]))  # found once, here
     pid = os.fork()
     if pid:
         for fd in (sock, output, tell, wait):
@@ -118,15 +123,8 @@ def _become_worker(worker: Any, message: dict[str, Any], sock: int, output: int,
         os.dup2(source, place)
     os.close(null)
     os.close(output)
-    if PIDS in spaces:
-        own_proc()
-    os.chdir(message["folder"])
-    os.environ.update(message["environment"])
-    applied = confine(message["limits"])
-    drop_capabilities()
-    if spaces:
-        applied.append(f"{', '.join(spaces)} namespaces")
-    worker.serve(Channel(socket.socket(fileno=sock)), ", ".join(applied))
+    applied = isolate(message, spaces)
+    worker.serve(Channel(socket.socket(fileno=sock)), applied)
     return 0
 
 
@@ -180,4 +178,5 @@ def _kill_group(pid: int) -> None:
 
 
 if __name__ == "__main__":
+    start_again_read_only("evaluators.judge.zygote")
     main(int(sys.argv[1]), sys.argv[2:])

@@ -143,7 +143,8 @@ def build(source: str, target: Target) -> Build:
     """Compile SOURCES into a shared library in the cache.
 
     Raises :class:`evaluators.errors.CompileFailed` (first errors with source lines) and :class:`ToolMissing`. ``resources``: ``compile_s``,
-    ``library_bytes``, ``cached``, ``vector_bits`` (widest vector register used).
+    ``library_bytes``, ``cached``, ``vector_bits`` (widest vector register used), ``compiler`` (where it could
+    not be kept from other files).
     """
     files = sources(split_loader(source))
     compiler = shutil.which("g++")
@@ -157,13 +158,14 @@ def build(source: str, target: Target) -> Build:
     library = folder / f"{key}.so"
     begin = time.perf_counter()
     cached = library.exists()
-    if not cached:
-        native.compile_library([compiler, *FLAGS], files, library)
+    kept = cached or native.compile_library([compiler, *FLAGS], files, library)
     resources: dict[str, Any] = {
         "compile_s": round(time.perf_counter() - begin, 3),
         "library_bytes": library.stat().st_size,
         "cached": cached,
     }
+    if not kept:
+        resources["compiler"] = "could read other files than the system's and its own (no Landlock in this kernel)"
     width = native.vector_bits(library)
     if width:
         resources["vector_bits"] = width

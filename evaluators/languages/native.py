@@ -10,10 +10,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from evaluators import landlock, places
 from evaluators.errors import CompileFailed, SourceRejected
+from evaluators.home import home
 
 TIME_LIMIT_S = 60.0
 MEMORY_LIMIT = 4 << 30
@@ -21,7 +24,13 @@ MEMORY_LIMIT = 4 << 30
 FILE_LIMIT = 1 << 30
 READ_LIMIT = 32 << 20
 """Bytes of a library that is read through for its vector width."""
+_KEPT = (
+    "PATH LD_LIBRARY_PATH LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH COMPILER_PATH GCC_EXEC_PREFIX".split()
+)
+"""What the compiler is told of the judge's environment, in which there may be keys."""
+_OUT_OF_REACH = "\nthe compiler may read the system's headers and the candidate's own files only: put what the kernel needs into SOURCES"
 _LIMITED = 'ulimit -v "$1" && ulimit -f "$2" && ulimit -t "$3" && ulimit -c 0 && shift 3 && exec "$@"'
+T = TypeVar("T")
 _TOKEN = re.compile(
     r'(R"([^()\\\s]{0,16})\(.*?(?:\)\2"|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|//[^\n]*|/\*.*?(?:\*/|\Z)', re.S
 )
@@ -77,31 +86,41 @@ def _joined(text: str) -> str:
     return re.sub(r'"\s*(?:u8|[uUL])?"', "", text)
 
 
-def compile_library(command: Sequence[str], files: dict[str, str], library: Path) -> None:
-    """Compile and link ``files`` into the shared library ``library``. Raises :class:`CompileFailed`."""
+def compile_library(command: Sequence[str], files: dict[str, str], library: Path) -> bool:
+    """Compile and link ``files`` into the shared library ``library``; whether the compiler was kept to its own folder and the system's
+    files, as it is where the kernel has Landlock. Raises :class:`CompileFailed`."""
     with tempfile.TemporaryDirectory(dir=library.parent) as name:
         work = Path(name)
         for file, text in files.items():
             (work / file).write_text(text, encoding="utf-8", newline="")
         units = sorted(file for file in files if file.endswith(".cpp"))
-        code, said = _run([*command, "-fmax-errors=4", *units, "-o", "out.so"], work)
+        code, said, kept = _run([*command, "-fmax-errors=4", *units, "-o", "out.so"], work)
         if code:
-            raise CompileFailed("g++ failed:\n" + trim(said, set(files)))
+            raise CompileFailed("g++ failed:\n" + trim(said, set(files)) + (_OUT_OF_REACH if _denied(said) else ""))
         (work / "out.so").replace(library)
+        return kept
 
 
-def _run(command: Sequence[str], work: Path) -> tuple[int, str]:
-    """Exit code and messages of a compiler under limits; ended with everything it started.
+def _denied(said: str) -> bool:
+    return bool(re.search(r"permission denied|file not found: /", said, re.I))
+
+
+def _run(command: Sequence[str], work: Path) -> tuple[int, str, bool]:
+    """Exit code and messages of a compiler under limits, and whether files were out of its reach; ended with everything it started.
 
     A compiler driver starts the real compiler, the assembler and the linker as children, which outlive it where it alone is killed.
     """
     limits = [str(MEMORY_LIMIT >> 10), str(FILE_LIMIT // 512), str(math.ceil(TIME_LIMIT_S) + 5)]
     said = work / "messages"
+    known = {name: os.environ[name] for name in _KEPT if name in os.environ}
     with said.open("wb") as messages:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", _LIMITED, "sh", *limits, *command],
-            cwd=work, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True,
-            env={**os.environ, "TMPDIR": str(work), "LC_ALL": "C"},
+        process, kept = _confined(
+            lambda: subprocess.Popen(
+                ["/bin/sh", "-c", _LIMITED, "sh", *limits, *command],
+                cwd=work, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True,
+                env={**known, "TMPDIR": str(work), "LC_ALL": "C", "CCACHE_DISABLE": "1"},
+            ),
+            command[0], [], [work],
         )  # fmt: skip
         try:
             code = process.wait(TIME_LIMIT_S)
@@ -117,7 +136,14 @@ def _run(command: Sequence[str], work: Path) -> tuple[int, str]:
         raise CompileFailed(
             f"g++ needed more than {MEMORY_LIMIT >> 30} GiB of memory: unroll, inline or instantiate less"
         )
-    return code, text
+    return code, text, kept
+
+
+def _confined(start: Callable[[], T], tool: str, readable: Sequence[Path], writable: Sequence[Path]) -> tuple[T, bool]:
+    """What ``start`` gives, the processes that it starts kept to these places and to what ``tool`` reads of the system; and whether they
+    were."""
+    system = places.for_compiler(tool, [places.JUDGE, str(home())])
+    return landlock.within([*system, *map(str, readable)], [places.NOTHING, *map(str, writable)], start)
 
 
 def trim(output: str, own: set[str], errors: int = 3, lines_each: int = 4) -> str:
@@ -163,15 +189,15 @@ def vector_bits(library: Path) -> int:
     if tool is None or library.stat().st_size > READ_LIMIT:
         return 0
     try:
-        text = subprocess.run(
-            [tool, "-d", "--no-show-raw-insn", str(library)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=10,
-            check=False,
-        ).stdout
+        done, _ = _confined(
+            lambda: subprocess.run(
+                [tool, "-d", "--no-show-raw-insn", str(library)],
+                capture_output=True, text=True, errors="replace", timeout=10, check=False,
+            ),
+            tool, [library], [],
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return 0
+    text = done.stdout
     widths = ((512, "%zmm"), (256, "%ymm"), (128, r"\bv?(add|mul|max|min)p[sd]\b"))
     return next((bits for bits, pattern in widths if re.search(pattern, text)), 0)

@@ -151,14 +151,15 @@ def test_roofline_by_hand() -> None:
 )
 def test_diagnosis_of_timed_candidates(ms: float, resources: dict[str, object], expected: str) -> None:
     bound = roofline(Work(48 * 10**8, 10**9, 0, "float32"), GPU, ms)
-    assert diagnose("correct", GPU, timing(ms), bound, resources) == expected
+    kernels = resources.get("kernels", [])
+    assert diagnose("correct", GPU, timing(ms), bound, kernels)[0] == expected  # type: ignore[arg-type]
 
 
 def test_search_and_judge_agree_on_every_failure() -> None:
     """What the search repairs is what the judge diagnoses by status, and a record without a diagnosis is read the same way."""
     for status in get_args(Status):
         found = Evaluation("c", GPU.name, status, 0.0)
-        assert diagnosis_of(found) == diagnose(status, GPU, None, None, {})
+        assert diagnosis_of(found) == diagnose(status, GPU, None, None, [])[0]
         assert is_broken(found) == (diagnosis_of(found) != "unknown")
         assert not (is_broken(found) and is_correct(found))
     assert not any(is_broken(Evaluation("c", GPU.name, s, 0.0)) for s in ("tampering", "infrastructure"))
@@ -166,15 +167,15 @@ def test_search_and_judge_agree_on_every_failure() -> None:
 
 def test_diagnosis_of_small_kernels_and_failures() -> None:
     bound = roofline(Work(10**6, 10**6, 0, "float32"), GPU, 0.006)
-    assert diagnose("correct", GPU, timing(0.006), bound, {}) == "launch_bound"
-    assert diagnose("correct", CPU, timing(1.0), None, {}) == "unknown"
+    assert diagnose("correct", GPU, timing(0.006), bound, [])[0] == "launch_bound"
+    assert diagnose("correct", CPU, timing(1.0), None, [])[0] == "unknown"
     for status, word in (
         ("compile_error", "compile_error"),
         ("crash", "runtime_error"),
         ("wrong_shape", "mismatch"),
         ("timeout", "timeout"),
     ):
-        assert diagnose(status, GPU, None, None, {}) == word
+        assert diagnose(status, GPU, None, None, [])[0] == word
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16, torch.bool, torch.float64])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from evaluators import landlock
 from tests.judge_corpora.hostile.candidates import candidates
 from tests.judge_corpora.hostile.leaks import left, traces
 from tests.judge_corpora.hostile.run import judge_all
@@ -16,11 +17,17 @@ SAMPLE = {
     "a daemon that holds every descriptor", "all descriptors closed", "descriptors in a message", "a folder that nobody may enter",
     "its folder deleted", "directories 3000 deep", "traced by its parent",
 }  # fmt: skip
+FILES = {
+    "a file beside its folder", "what lies beside its folder deleted", "a link to outside", "remounts after all", "a disk that fills",
+    "the judge's text written", "its library made of the compiler's environment",
+}  # fmt: skip
+"""Attacks that Landlock alone stops."""
 
 
 def test_one_judge_survives_them_and_leaves_nothing(tmp_path: Path) -> None:
-    wanted = [(i, h) for i, h in enumerate(candidates()) if h.name in SAMPLE]
-    assert len(wanted) == len(SAMPLE)
+    sample = SAMPLE | (FILES if landlock.version() else set())
+    wanted = [(i, h) for i, h in enumerate(candidates()) if h.name in sample]
+    assert len(wanted) == len(sample)
     found = list(judge_all(wanted, tmp_path))
     assert not [r for r in found if r.get("fair") is False]
     assert {r["status"] for r in found if r["key"].startswith("right")} == {"correct"}

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from evaluators import landlock
 from evaluators.errors import CompileFailed, SourceRejected
 from evaluators.languages import cpp
 from evaluators.languages import native as compiler
@@ -109,7 +110,7 @@ def test_messages_tell_nothing_of_other_files(tmp_path: Path) -> None:
         compiler.compile_library(["g++", *cpp.FLAGS], {"kernel.cpp": text}, tmp_path / "out.so")
     assert "hunter2" not in str(caught.value)
     assert "the_password" not in str(caught.value)
-    assert "duble" in str(caught.value)
+    assert ("into SOURCES" if landlock.version() else "duble") in str(caught.value)
     assembly = f'asm(".inc" "lude \\"{secret}\\"");\n'
     with pytest.raises(CompileFailed) as caught:
         compiler.compile_library(["g++", *cpp.FLAGS], {"kernel.cpp": assembly}, tmp_path / "out.so")

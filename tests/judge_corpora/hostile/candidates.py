@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from evaluators.candidate import Candidate
 from tests.judge.conftest import MODEL, ROW_SUM, native
+from tests.judge_corpora.hostile import files
 
 BROKEN = frozenset({"crash", "timeout", "out_of_memory", "load_error", "mismatch", "tampering", "nondeterministic"})
 ANY = BROKEN | {"correct"}
 HUNG = frozenset({"timeout", "crash"})
 RIGHT = frozenset({"correct"})
 KILLED = frozenset({"crash", "tampering", "load_error"})
+UNREACHED = {"more mapped than its folder holds": KILLED}
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,6 @@ _P = {
     "collector and signals rewired": ("sys.modules['gc'].disable()\nsys.setswitchinterval(1000)", "", ANY),
 }  # fmt: skip
 _I = {
-    "a file beside its folder": ("open_ = torch.sys.modules['io'].open\nopen_('../known-gap', 'w').close()", ANY),
     "exits when imported": ("os._exit(0)", KILLED),
     "hangs when imported": ("while True:\n    torch.sys.modules['time'].sleep(1)", HUNG),
     "leaves when imported": ("raise SystemExit(3)", KILLED),
@@ -276,7 +277,13 @@ def candidates() -> list[Hostile]:
     """All of them, in a fixed order."""
     found = [Hostile(name, _c(text, _TOP), fair) for name, (text, fair) in _C.items()]
     found += [Hostile(name, _forward(text, top), fair) for name, (text, top, fair) in _P.items()]
-    return found + [Hostile(name, _import(text), fair) for name, (text, fair) in _I.items()]
+    found += [Hostile(name, _import(text), fair) for name, (text, fair) in _I.items()]
+    found += [Hostile(name, _c(text, files.TOP), UNREACHED.get(name, RIGHT)) for name, text in files.C.items()]
+    found += [Hostile(name, _import(text), RIGHT) for name, text in files.IMPORT.items()]
+    unread = frozenset({"compile_error"})
+    return found + [
+        Hostile(name, _c("", files.PASTED.replace("FILE", file)), unread) for name, file in files.READ.items()
+    ]
 
 
 def right() -> Candidate:

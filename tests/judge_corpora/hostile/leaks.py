@@ -6,7 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluators import places
 from evaluators.judge import procfs
+
+MARK = "hostile-trace"
+"""Name of what attacks write where they should not."""
+BAIT = "hostile-bait"
+"""Name of what attacks delete where they should not."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,15 @@ def left(before: Traces, after: Traces) -> list[str]:
     if after.locks > before.locks:
         found.append(f"{after.locks - before.locks} locks")
     return found
+
+
+def marks(temporary: Path) -> list[str]:
+    """What attacks on files have left in the folders they try; it is removed."""
+    tried = [temporary, *map(Path, ("/", "/tmp", "/var/tmp", "/dev/shm", "/run")), Path(places.JUDGE, "judge")]
+    found = {folder / MARK for folder in tried if (folder / MARK).exists()}
+    for mark in found:
+        mark.unlink()
+    return [f"written by an attack: {mark}" for mark in sorted(found)]
 
 
 def _system_v() -> frozenset[str]:

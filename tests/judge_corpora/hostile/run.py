@@ -14,7 +14,7 @@ from evaluators.judge.judge import Judge
 from evaluators.judge.settings import JudgeSettings
 from tests.judge.conftest import CPU, row_sum_spec
 from tests.judge_corpora.hostile.candidates import Hostile, candidates, right
-from tests.judge_corpora.hostile.leaks import left, traces
+from tests.judge_corpora.hostile.leaks import BAIT, left, marks, traces
 
 SETTINGS = JudgeSettings(
     seeds=1, run_s=1.5, load_s=4.0, memory_bytes=3 << 29, processes=20, compile_mode="off", batch_ms_cpu=2.0
@@ -36,6 +36,8 @@ def judge_all(wanted: Iterable[tuple[int, Hostile]], temporary: Path) -> Iterato
     places = [temporary]
     kept, tempfile.tempdir = tempfile.tempdir, str(temporary)
     descriptors = []
+    bait = temporary / BAIT
+    bait.touch()
     try:
         before = traces(places, home())
         with Judge(row_sum_spec(), CPU, SETTINGS) as judge:
@@ -52,7 +54,9 @@ def judge_all(wanted: Iterable[tuple[int, Hostile]], temporary: Path) -> Iterato
                     descriptors.append(traces([], home()).descriptors)
             yield _right(judge, "at last")
         gc.collect()
-        found_left = left(before, traces(places, home()))
+        found_left = left(before, traces(places, home())) + marks(temporary)
+        if not bait.exists():
+            found_left.append(f"{bait} deleted")
     finally:
         tempfile.tempdir = kept
     if descriptors and max(descriptors) > descriptors[0]:
