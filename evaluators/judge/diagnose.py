@@ -69,7 +69,8 @@ def diagnose(
     tail = [f for f in facts if f.metric == "tail_idle" and f.value > _TAIL and f.about in few]
     if tail:
         return "tail", tail
-    return ("latency_bound" if roofline.fraction < _FAR else limit), share
+    scalar = [f for f in facts if f.metric == "vector_width" and not f.value]
+    return ("latency_bound" if roofline.fraction < _FAR else limit), [*share, *scalar]
 
 
 def _starved(kernel: Mapping[str, Any], target: Target) -> bool:

@@ -40,7 +40,7 @@ class Fact:
         return f"{self.metric.replace('_', ' ')}{about}: {value} ({self.confidence}: {self.source})"
 
 
-TOLD = ("facts", "because")
+TOLD = ("facts", "because", "loops")
 """Entries of a verdict's resources that facts are kept in."""
 
 

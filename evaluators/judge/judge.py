@@ -264,6 +264,7 @@ class Judge:
     def _close(self, found: Evaluation, phases: dict[str, float]) -> Evaluation:
         kernels = found.resources.get("kernels") or []
         known = [*facts.of_work(found.timing, found.roofline), *facts.of_kernels(kernels, self.target), *self._facts]
+        known += facts.of_loops(found.resources.get("loops") or ()) if known else []
         diagnosis, because = diagnose(found.status, self.target, found.timing, found.roofline, kernels, known)
         resources = dict(found.resources)
         if known:

@@ -9,7 +9,9 @@ judge the loader compiles by itself.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
+import json
 import os
 import platform
 import re
@@ -143,7 +145,8 @@ def build(source: str, target: Target) -> Build:
     """Compile SOURCES into a shared library in the cache.
 
     Raises :class:`evaluators.errors.CompileFailed` (first errors with source lines) and :class:`ToolMissing`. ``resources``: ``compile_s``,
-    ``library_bytes``, ``cached``, ``vector_bits`` (widest vector register used), ``compiler`` (where it could
+    ``library_bytes``, ``cached``, ``vector_bits`` (widest vector register used), ``loops`` (what the compiler
+    says of each), ``compiler`` (where it could
     not be kept from other files).
     """
     files = sources(split_loader(source))
@@ -169,6 +172,8 @@ def build(source: str, target: Target) -> Build:
     width = native.vector_bits(library)
     if width:
         resources["vector_bits"] = width
+    with contextlib.suppress(OSError, ValueError):
+        resources["loops"] = json.loads(library.with_suffix(".loops").read_text())
     return Build(source, str(library), resources)
 
 

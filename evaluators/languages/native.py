@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import re
@@ -17,11 +18,14 @@ from typing import TypeVar
 from evaluators import landlock, places
 from evaluators.errors import CompileFailed, SourceRejected
 from evaluators.home import home
+from evaluators.languages import loops
 
 TIME_LIMIT_S = 60.0
 MEMORY_LIMIT = 4 << 30
 """Address space of each of the compiler's processes, bytes; heavily templated kernels take a tenth of it."""
 FILE_LIMIT = 1 << 30
+REPORT_LIMIT = 1 << 20
+"""Bytes of a report on loops that are read."""
 READ_LIMIT = 32 << 20
 """Bytes of a library that is read through for its vector width."""
 _KEPT = (
@@ -88,15 +92,20 @@ def _joined(text: str) -> str:
 
 def compile_library(command: Sequence[str], files: dict[str, str], library: Path) -> bool:
     """Compile and link ``files`` into the shared library ``library``; whether the compiler was kept to its own folder and the system's
-    files, as it is where the kernel has Landlock. Raises :class:`CompileFailed`."""
+    files, as it is where the kernel has Landlock. What was said of loops (:mod:`evaluators.languages.loops`) lies beside the library, as
+    ``.loops``. Raises :class:`CompileFailed`."""
     with tempfile.TemporaryDirectory(dir=library.parent) as name:
         work = Path(name)
         for file, text in files.items():
             (work / file).write_text(text, encoding="utf-8", newline="")
         units = sorted(file for file in files if file.endswith(".cpp"))
-        code, said, kept = _run([*command, "-fmax-errors=4", *units, "-o", "out.so"], work)
+        code, said, kept = _run([*command, "-fmax-errors=4", loops.FLAG, *units, "-o", "out.so"], work)
         if code:
             raise CompileFailed("g++ failed:\n" + trim(said, set(files)) + (_OUT_OF_REACH if _denied(said) else ""))
+        with contextlib.suppress(OSError), (work / loops.REPORT).open("rb") as written:
+            report = loops.parse(written.read(REPORT_LIMIT).decode(errors="replace"), set(files))
+            (work / "loops.json").write_text(json.dumps(report))
+            (work / "loops.json").replace(library.with_suffix(".loops"))
         (work / "out.so").replace(library)
         return kept
 
