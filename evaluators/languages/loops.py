@@ -13,11 +13,13 @@ _WIDTH = re.compile(r"loop vectorized using (\d+) byte vectors")
 _WHY = re.compile(r"not vectorized: (.*)")
 _OUTER = ("multiple nested loops", "outer loop", "unsupported outerloop", "inner loop")
 """Reasons that are none: the loop inside is what counts."""
+_VECTORS = re.compile(r"vector\(\d+\)|uint\d{3}_t|__m\d{3}|__v\d+")
+"""What a reason names where a loop is written in vectors already."""
 MOST = 24
 
 
 def parse(report: str, own: Collection[str]) -> list[dict[str, Any]]:
-    """Loops of the files ``own``, by their places (``place``: file:line), with the ``bytes`` of the widest vectors (0: none) or ``why`` not.
+    """Loops of the files ``own``: ``place`` (file:line), ``bytes`` of the widest vectors (0: none), ``why`` not; ordered by place.
 
     A loop that was unrolled, inlined or copied is said several things of; the best counts.
     """
@@ -35,7 +37,7 @@ def parse(report: str, own: Collection[str]) -> list[dict[str, Any]]:
         elif said.startswith("couldn't vectorize loop"):
             tried = place
         elif why and tried is not None:
-            if not any(word in why[1] for word in _OUTER):
+            if not any(word in why[1] for word in _OUTER) and not _VECTORS.search(why[1]):
                 reasons.setdefault(tried, why[1][:120])
             tried = None
     found = sorted({*widths, *reasons})
