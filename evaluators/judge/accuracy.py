@@ -20,6 +20,8 @@ conditioning of the problem: no algorithm that rounds its inputs once can be hel
 Algorithms, 2002, §1.5–1.6). For float32, 16u = 9.5e-7; TF32 operands err by about 5e-4, thousands of roundoffs, so no term lets them pass,
 while three-way splits (3xTF32, bf16x6: 2e-7 to 1e-6) pass.
 
+Beside these, elements are measured each for itself: see :mod:`evaluators.judge.local`.
+
 NaN must be where the reference has NaN, infinities equal the reference's (where the oracle is finite and the reference overflows, either is
 accepted). Integers and bools must equal the reference's or the oracle's. A declared tolerance replaces both gates by
 ``|y − e| ≤ atol + rtol · |e|``.
@@ -30,11 +32,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from evaluators.judge import patterns
+
+if TYPE_CHECKING:
+    from evaluators.judge.local import Local
 
 FACTOR = 2.0
 _ROUNDOFF = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float64: 2.0**-53}
@@ -88,17 +93,17 @@ def roundoff(dtype: Any) -> float:
 
 def errors(value: Any, oracle: Any) -> Errors:
     """Errors of ``value`` against float64 ``oracle`` over elements where both are finite; computed in float64, in chunks."""
-    scale_square = sum(float(e.dot(e)) for _, e in _chunks(oracle, oracle))
+    scale_square = sum(float(e.dot(e)) for _, e in chunks(oracle, oracle))
     finite = math.isfinite(scale_square)
     count = oracle.numel()
     if not finite:
-        count = sum(int(torch.isfinite(e).sum()) for _, e in _chunks(oracle, oracle))
+        count = sum(int(torch.isfinite(e).sum()) for _, e in chunks(oracle, oracle))
         scale_square = sum(
-            float(torch.where(torch.isfinite(e), e, 0.0).square().sum()) for _, e in _chunks(oracle, oracle)
+            float(torch.where(torch.isfinite(e), e, 0.0).square().sum()) for _, e in chunks(oracle, oracle)
         )
     rms = math.sqrt(scale_square / max(count, 1))
     square = element = absolute = 0.0
-    for y, e in _chunks(value, oracle):
+    for y, e in chunks(value, oracle):
         gap = (y - e).abs_()
         part = float(gap.dot(gap))
         if not math.isfinite(part):
@@ -116,7 +121,8 @@ def errors(value: Any, oracle: Any) -> Errors:
     return Errors(size / norm if norm else (0.0 if size == 0 else math.inf), element, absolute, finite, rms)
 
 
-def _chunks(value: Any, oracle: Any) -> Iterator[tuple[Any, Any]]:
+def chunks(value: Any, oracle: Any) -> Iterator[tuple[Any, Any]]:
+    """Both flat and in float64, :func:`chunk` elements at a time."""
     a, b = value.reshape(-1), oracle.reshape(-1)
     step = chunk(oracle.device)
     for begin in range(0, b.numel(), step):
@@ -145,9 +151,14 @@ def _bounded(value: float) -> float:
 
 
 def judge_floating(
-    value: Any, reference: Any, oracle: Any, limit: Gates, tolerance: tuple[float, float] | None
+    value: Any,
+    reference: Any,
+    oracle: Any,
+    limit: Gates,
+    tolerance: tuple[float, float] | None,
+    local: Local | None = None,
 ) -> Finding:
-    """Judge one floating output (same shape and dtype as the reference's)."""
+    """Judge one floating output (same shape and dtype as the reference's), with ``local`` each element for itself too."""
     found = errors(value, oracle)
     # Where reference and oracle are one, the reference is known to be finite throughout.
     problem = "" if reference is oracle and found.finite else _nonfinite(value, reference, oracle)
@@ -156,7 +167,7 @@ def judge_floating(
     if tolerance is not None:
         atol, rtol = tolerance
         worst = max(
-            (float(((y - e).abs() - rtol * e.abs()).nan_to_num(0.0).max()) for y, e in _chunks(value, oracle)),
+            (float(((y - e).abs() - rtol * e.abs()).nan_to_num(0.0).max()) for y, e in chunks(value, oracle)),
             default=0.0,
         )
         detail = f"largest |y - e| - rtol*|e| is {worst:.3g}, declared atol {atol:g}, rtol {rtol:g}"
@@ -173,6 +184,12 @@ def judge_floating(
         bound = limit.element if found.element > limit.element else limit.norm
         rms = found.rms
         detail += _where(value, oracle, lambda y, e: (y.double() - e).abs() > bound * (e.abs() + rms))
+    elif local is not None and (many := local.beyond(value, oracle)):
+        ok = False
+        detail += (
+            f"; but {many} elements err by more than {local.limit:.2g} of their own size and of what rounding the inputs does to them"
+            + _pattern(value, oracle, local.wrong)
+        )
     return Finding(ok, found, limit, detail)
 
 

@@ -21,6 +21,7 @@ from evaluators.judge.batch import Batcher
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.form import form_problem
 from evaluators.judge.isolation import die_with_parent
+from evaluators.judge.local import DRAWS
 from evaluators.judge.turns import Turns
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
@@ -29,6 +30,8 @@ from evaluators.spec.model import build_model, constructor_arguments
 OUTPUT_POISON = 0xA5
 LARGE = 1 << 30
 """Bytes of a case's inputs from which on only the shared copy is kept."""
+QUICK_S = 0.5
+"""Seconds that making the case before may have taken for each element of the next to get a bound of its own."""
 SLOW_S = 5.0
 """Seconds that making a case may take for hard inputs to be tried."""
 Shared = tuple[list[Any], list[dict[str, Any]], list[int]]
@@ -176,7 +179,9 @@ class Oracle:
         begin = time.perf_counter()
         if not harder:
             moved = next(iter(self.cases.values())).moved if self.cases else None
-            case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, moved)
+            # Later sets have bounds of single elements where that takes no time to speak of.
+            draws = DRAWS if not self.cases or self.made_s < QUICK_S else 0
+            case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, moved, draws=draws)
             self.made_s = time.perf_counter() - begin
             return case
         if self.made_s > SLOW_S or self._affordable(next(iter(self.cases.values()))) <= len(self.cases):
@@ -184,7 +189,7 @@ class Oracle:
             return None
         for words, inputs in hard.variants(self.spec, seed, self.device, self.dims):
             try:
-                case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, None, inputs)
+                case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, None, inputs, DRAWS)
             except JudgeError:
                 continue  # the reference itself refuses them
             if hard.meaningful(case.expected):
