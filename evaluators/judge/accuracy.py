@@ -157,13 +157,16 @@ def judge_floating(
     limit: Gates,
     tolerance: tuple[float, float] | None,
     local: Local | None = None,
+    explain: bool = True,
 ) -> Finding:
-    """Judge one floating output (same shape and dtype as the reference's), with ``local`` each element for itself too."""
+    """Judge one floating output (same shape and dtype as the reference's), with ``local`` each element for itself too. Without ``explain``
+    it is not said where and how it is wrong, which takes longer than finding out that it is."""
     found = errors(value, oracle)
     # Where reference and oracle are one, the reference is known to be finite throughout.
     problem = "" if reference is oracle and found.finite else _nonfinite(value, reference, oracle)
     if problem:
-        return Finding(False, found, limit, problem + _pattern(value, oracle, _differs_in_kind))
+        where = _pattern(value, oracle, _differs_in_kind) if explain else ""
+        return Finding(False, found, limit, problem + where)
     if tolerance is not None:
         atol, rtol = tolerance
         worst = max(
@@ -171,7 +174,7 @@ def judge_floating(
             default=0.0,
         )
         detail = f"largest |y - e| - rtol*|e| is {worst:.3g}, declared atol {atol:g}, rtol {rtol:g}"
-        if worst > atol:
+        if worst > atol and explain:
             detail += _where(value, oracle, lambda y, e: (y.double() - e).abs() > atol + rtol * e.abs())
         return Finding(worst <= atol, found, limit, detail)
     ok = found.norm <= limit.norm and found.element <= limit.element
@@ -179,28 +182,27 @@ def judge_floating(
         f"relative norm error {found.norm:.2e} (limit {limit.norm:.2e}, reference {limit.reference:.2e}), "
         f"element error {found.element:.2e} (limit {limit.element:.2e})"
     )
-    if not ok:
+    if not ok and explain:
         # Where no single element is beyond its limit, all of them together are: then those that contribute.
         bound = limit.element if found.element > limit.element else limit.norm
         rms = found.rms
         detail += _where(value, oracle, lambda y, e: (y.double() - e).abs() > bound * (e.abs() + rms))
-    elif local is not None and (many := local.beyond(value, oracle)):
+    elif ok and local is not None and (many := local.beyond(value, oracle)):
         ok = False
-        detail += (
-            f"; but {many} elements err by more than {local.limit:.2g} of their own size and of what rounding the inputs does to them"
-            + _pattern(value, oracle, local.wrong)
-        )
+        detail += f"; but {many} elements err by more than {local.limit:.2g} of their own size and of what rounding the inputs does to them"
+        detail += _pattern(value, oracle, local.wrong) if explain else ""
     return Finding(ok, found, limit, detail)
 
 
-def judge_exact(value: Any, reference: Any, oracle: Any) -> Finding:
+def judge_exact(value: Any, reference: Any, oracle: Any, explain: bool = True) -> Finding:
     """Judge one integer or bool output: every element equals the reference's or the oracle's."""
     same = (value == reference) | (value == oracle)
     wrong = int((~same).sum())
     found = Errors(wrong / max(value.numel(), 1), float(wrong > 0), float(wrong > 0))
     detail = "exact"
     if wrong:
-        detail = f"{wrong} of {value.numel()} elements differ" + _where(value, reference, lambda y, r: y != r)
+        where = _where(value, reference, lambda y, r: y != r) if explain else ""
+        detail = f"{wrong} of {value.numel()} elements differ{where}"
     return Finding(wrong == 0, found, Gates(0.0, 0.0, 0.0), detail)
 
 

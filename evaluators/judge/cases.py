@@ -12,7 +12,7 @@ import torch
 
 from evaluators.errors import JudgeError
 from evaluators.judge import accuracy, wire
-from evaluators.judge.local import Local, local
+from evaluators.judge.local import MOST, Local, local
 from evaluators.judge.selections import Selections, Ties, ties
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import KernelSpec
@@ -33,16 +33,16 @@ class Expected:
     local: Local | None = None
     """The bound of each element, where the oracle was perturbed often enough to know it."""
 
-    def judge(self, value: Any, tolerance: tuple[float, float] | None) -> accuracy.Finding:
+    def judge(self, value: Any, tolerance: tuple[float, float] | None, explain: bool = True) -> accuracy.Finding:
         """Judge a candidate's output of the expected shape and dtype."""
         if self.unordered is not None:
             value = value.sort(self.unordered).values
         if self.ties is not None:
-            return self.ties.judge(value, self.reference, self.oracle)
+            return self.ties.judge(value, self.reference, self.oracle, explain)
         if self.gates is None:
-            return accuracy.judge_exact(value, self.reference, self.oracle)
+            return accuracy.judge_exact(value, self.reference, self.oracle, explain)
         shadow = self.oracle if self.reference is None else self.reference
-        return accuracy.judge_floating(value, shadow, self.oracle, self.gates, tolerance, self.local)
+        return accuracy.judge_floating(value, shadow, self.oracle, self.gates, tolerance, self.local, explain)
 
 
 @dataclass
@@ -103,6 +103,7 @@ def build_case(
         changed = {i: a for i, (a, b) in enumerate(zip(tensors, pristine, strict=True)) if not same(a, b)}
         if changed:
             inputs = wire.rebuild(tree, [t.clone(memory_format=torch.preserve_format) for t in pristine])
+        count = sum(t.numel() for t in tensors)
         del tensors, pristine
         wide_model, wide_inputs = to_float64(model, inputs)
         with Selections() as exact:
@@ -110,6 +111,8 @@ def build_case(
         flat: list[list[Any]] = [[], []]
         trees = [wire.flatten(value, into) for value, into in zip((result, oracle), flat, strict=True)]
         far: list[Any] = [None] * len(flat[1])
+        if count + sum(t.numel() for t in flat[1]) > MOST[device.type]:
+            draws = 0
         if moved is None or draws:
             found, far = _conditioning(spec, model, inputs, flat[1], seed, draws)
             moved = moved or found
@@ -208,8 +211,8 @@ def perturb(model64: Any, inputs64: Any, model: Any, inputs: Any, seed: int) -> 
             generator = torch.Generator(a.device).manual_seed((seed * 31 + a.numel() + number * 7919) % 2**63)
             flat = a.view(-1) if a.is_contiguous() else a
             for part in flat.split(accuracy.chunk(flat.device)):
-                noise = torch.rand(part.shape, dtype=torch.float64, device=a.device, generator=generator)
-                part.mul_(noise.mul_(2).sub_(1).mul_(accuracy.roundoff(b.dtype)).add_(1))
+                noise = torch.rand(part.shape, device=a.device, generator=generator).sub_(0.5).double()
+                part.addcmul_(part, noise, value=2.0 * accuracy.roundoff(b.dtype))
 
 
 def fingerprint(tensor: Any) -> tuple[int, int]:

@@ -8,9 +8,10 @@ inputs and parameters perturbed by one unit roundoff, drawn K times, and
     local(a) = max_i |a_i − e_i| / s_i
 
 The second term is what a sum with cancellation can be held to: not its result's size but its terms'. The third allows for a one that was
-added on the way (1 + erf, 1 + exp; mish multiplies that by x), four roundoffs of it; the fourth is the smallest number that every device can hold. A candidate
-passes if ``|y_i − e_i| ≤ max(L·u, 8·local(r)) · s_i`` for all but few elements: one draw in so many is nearly 0 in all K directions by
-chance, and beside a kink (a ReLU at 0) neither perturbation nor reference need show what rounding does. A bug never touches so few.
+added on the way (1 + erf, 1 + exp; mish multiplies that by x), four roundoffs of it; the fourth is the smallest number that every
+device can hold. A candidate passes if ``|y_i − e_i| ≤ max(L·u, 8·local(r)) · s_i`` for all but few elements: one in many is hardly moved
+by any of K draws, by chance, and beside a kink (a ReLU at 0) neither perturbation nor reference need show what rounding does. Bugs of
+more than rounding seldom touch so few.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from evaluators.judge import accuracy
 
 DRAWS = 4
 """Perturbations that a scale is made from."""
+MOST = {"cpu": 1 << 21, "cuda": 1 << 27}
+"""Elements of inputs and outputs together up to which that is affordable. Larger specs have such bounds at their other sizes only."""
 _LIMIT = {torch.float32: 512.0, torch.float64: 2048.0, torch.bfloat16: 16.0, torch.float16: 16.0}
-"""Unit roundoffs that an element may err, in units of its scale: eight times what the largest of few elements may in the rule of the whole."""
+"""Unit roundoffs that an element may err, in units of its scale: eight times what the rule of the whole allows the largest of few."""
 _ADDED = {torch.float32: 4.0, torch.float64: 4.0, torch.bfloat16: 0.125, torch.float16: 0.125}
 """The same for a one that was added on the way; results in half precision are computed in float32."""
 _LARGEST_ONE = 8.0
