@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evaluators.lint import dependence, repair, sizes, trivial
-from evaluators.lint.checks import RUN_S
+from evaluators.lint import dependence, trivial
 from evaluators.lint.clock import Clock
 from evaluators.lint.finding import WEAK, Finding
 from evaluators.lint.subject import Subject, examine
@@ -48,6 +47,10 @@ def weakness(spec: KernelSpec, found: list[Finding], dims: dict[str, int] | None
     """
     if not found:
         return Weakness()
+    # What a sound spec has no need of, and takes a while to import.
+    from evaluators.lint import repair, sizes
+    from evaluators.lint.checks import RUN_S
+
     if dims is not None:
         at = resolve_dims(spec, dims)
         spec = replace(spec, dims={n: Dim(at[n], d.low, d.high) for n, d in spec.dims.items()})
