@@ -32,14 +32,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 from evaluators.judge import patterns
-
-if TYPE_CHECKING:
-    from evaluators.judge.local import Local
 
 FACTOR = 2.0
 _ROUNDOFF = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float64: 2.0**-53}
@@ -71,6 +68,20 @@ class Gates:
     norm: float
     element: float
     reference: float
+
+
+class Bounds(Protocol):
+    """Bounds of single elements, ``limit`` times a scale of each: :class:`evaluators.judge.local.Local`."""
+
+    limit: float
+
+    def beyond(self, value: Any, oracle: Any) -> int:
+        """How many elements lie beyond theirs; 0 where these are as few as chance explains."""
+        ...
+
+    def wrong(self, y: Any, e: Any) -> Any:
+        """The mask of these elements."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -156,7 +167,7 @@ def judge_floating(
     oracle: Any,
     limit: Gates,
     tolerance: tuple[float, float] | None,
-    local: Local | None = None,
+    local: Bounds | None = None,
     explain: bool = True,
 ) -> Finding:
     """Judge one floating output (same shape and dtype as the reference's), with ``local`` each element for itself too. Without ``explain``

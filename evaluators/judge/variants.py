@@ -17,8 +17,10 @@ from evaluators.spec.inputs import stream_seed
 from evaluators.spec.model import signature
 
 if TYPE_CHECKING:
-    from evaluators.judge.oracle import Oracle
     from evaluators.lint.subject import Subject
+
+Oracle = Any
+"""An ``evaluators.judge.oracle.Oracle``, which calls the functions here."""
 
 PARAMETERS, REPAIRED = "parameters", "repaired"
 _MOVED = 0.25
