@@ -8,10 +8,10 @@ inputs and parameters perturbed by one unit roundoff, drawn K times, and
     local(a) = max_i |a_i − e_i| / s_i
 
 The second term is what a sum with cancellation can be held to: not its result's size but its terms'. The third allows for a one that was
-added on the way (1 + erf, 1 + exp; mish multiplies that by x), four roundoffs of it; the fourth for what
-devices flush to zero. A candidate passes if ``|y_i − e_i| ≤ max(L·u, 8·local(r)) · s_i`` for all but few elements: one in many is hardly moved
-by any of K draws, by chance, and beside a kink (a ReLU at 0) neither perturbation nor reference need show what rounding does. Bugs of
-more than rounding seldom touch so few.
+added on the way (1 + erf, 1 + exp; mish multiplies that by x), four roundoffs of it; the fourth for what devices flush to zero. A
+candidate passes if ``|y_i − e_i| ≤ max(L·u, 8·local(r)) · s_i`` for all but few elements: one in many is hardly moved by any of K draws,
+by chance, and beside a kink (a ReLU at 0) neither perturbation nor reference need show what rounding does. Bugs of more than rounding
+seldom touch so few.
 """
 
 from __future__ import annotations

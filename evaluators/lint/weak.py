@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+import torch
+
+from evaluators.judge import wire
 from evaluators.lint import dependence, trivial
 from evaluators.lint.clock import Clock
 from evaluators.lint.finding import WEAK, Finding
@@ -11,6 +15,7 @@ from evaluators.lint.subject import Subject, examine
 from evaluators.lint.suspect import suspect
 from evaluators.spec.inputs import resolve_dims
 from evaluators.spec.kernel_spec import Dim, KernelSpec
+from evaluators.spec.model import to_float64
 
 SEARCH_S = 10.0
 """Seconds that looking for a repair may take."""
@@ -60,11 +65,36 @@ def weakness(spec: KernelSpec, found: list[Finding], dims: dict[str, int] | None
     subject = examine(small)
     clock.start(0.9)
     best = repair.search(spec, subject, found + repair.constants(subject), clock)
-    remaining = {f.where for f in best.remaining if f.kind == "input_ignored"} if best else set()
-    why = [f for f in found if f.kind != "input_ignored" or (best is not None and f.where not in remaining)]
+    why = [f for f in found if f.kind != "input_ignored"]
+    ignored = [f for f in found if f.kind == "input_ignored"]
+    if best is not None and ignored:
+        shrunk = best.spec if small == spec else sizes.smaller(best.spec, cost, RUN_S, clock.left())[0]
+        repaired = examine(shrunk)
+        why += [f for f in ignored if matters(repaired, f.where)]
     if not why:
         return Weakness()
     return Weakness(words(why), best.spec if best else None, best.changes if best else ())
+
+
+def matters(subject: Subject, where: str) -> bool:
+    """Whether other values of an input change the exact result. Where they change nothing but how the reference rounds (a shift before a
+    softmax), leaving the input out is no cheat."""
+    case = subject.cases[0]
+    inputs = list(case.inputs)
+    leaf = next(n for n in range(len(inputs)) if f"input {subject.label(n)}" == where)
+    other = dependence.another(inputs[leaf], subject.cases[-1].inputs[leaf])
+    if other is None:
+        return True
+    inputs[leaf] = other
+    model, arguments = to_float64(subject.model, wire.rebuild(case.argument_tree, inputs))
+    torch.manual_seed(case.seed % 2**63)
+    flat: list[Any] = []
+    with torch.no_grad():
+        wire.flatten(model(*arguments), flat)
+    return any(
+        not want.judge(value.to(like.dtype), subject.tolerance, explain=False).ok
+        for value, want, like in zip(flat, case.expected, case.outputs, strict=True)
+    )
 
 
 def words(found: list[Finding]) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evaluators.judge.cases import build_case, compare
 from evaluators.judge.local import DRAWS
@@ -132,6 +134,34 @@ def test_a_row_of_a_product_is_measured_by_its_own_terms() -> None:
 
     assert all(verdicts(spec, without))
     assert verdicts(spec, lambda a, b: in_order(scaled(a), b)) == ["", ""]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 40),
+    terms=st.integers(1, 300),
+    small=st.floats(-6.0, 0.0),
+    mean=st.floats(-2.0, 2.0),
+    seed=st.integers(0, 2**31),
+)
+def test_any_order_of_a_sum_passes_and_no_row_may_be_zero(
+    rows: int, terms: int, small: float, mean: float, seed: int
+) -> None:
+    """Products of which one row is 1 to a millionth of the others' size, with and without cancellation."""
+    spec = make_spec("(a * s) @ b", MATRICES[0], MATRICES[1], InputSpec("s", (1, 1)), args="a, b, s")
+    generator = torch.Generator().manual_seed(seed)
+    a, b = (torch.randn(shape, generator=generator) + mean for shape in ((rows, terms), (terms, 48)))
+    s = torch.ones(rows, 1)
+    place = seed % rows
+    s[place] = 10.0**small
+    case = build_case(spec, build_model(spec, CPU), CPU, seed, None, None, [a, b, s], DRAWS)
+    order = torch.randperm(terms, generator=generator)
+    scaled = (a * s)[:, order]
+    for honest in (in_order(scaled, b[order]), scaled @ b[order]):
+        found = compare(case, [honest], spec)
+        assert found["ok"], found["detail"]
+    honest[place] = 0.0
+    assert not compare(case, [honest], spec)["ok"]
 
 
 def test_large_specs_have_no_bounds_of_single_elements() -> None:
