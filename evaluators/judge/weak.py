@@ -16,6 +16,8 @@ from evaluators.judge.reference import Reference
 FIRST = 960
 """Number of the first case with repaired inputs; there are two."""
 _KEYS = {"why", "repaired", "changes"}
+_RULES = "1"
+"""To be counted up when what is looked for changes: what was found by other rules is found again."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class Weak:
 def weakness(reference: Reference) -> Weak:
     """Whether the reference's spec is weak: found with its first two sets of inputs, and remembered for PyTorch's version."""
     sizes = "-".join(f"{k}{v}" for k, v in sorted((reference.dims or {}).items()))
-    name = "-".join(filter(None, (reference.spec.digest, reference.environment["torch"], reference.device, sizes)))
+    name = "-".join(
+        filter(None, (reference.spec.digest, reference.environment["torch"], reference.device, _RULES, sizes))
+    )
     file = home() / "cache" / "weak" / (re.sub(r"[^\w.+-]", "_", name) + ".json")
     found = _read(file)
     if found is None:
