@@ -256,6 +256,8 @@ def _print(console: Console, rows: list[BatchRow], page: Path) -> None:
     for row in rows:
         if row.error:
             console.print(f"{row.spec}: {row.error}", markup=False, soft_wrap=True)
+        elif row.weak:
+            console.print(f"{row.spec}: no credit: weak spec ({row.weak})", markup=False, soft_wrap=True)
     totals = summary(rows)
     mean = (
         f", geometric mean of what is recommended {totals['geomean_shipped']:.2f}×" if totals["geomean_shipped"] else ""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def result_table(report: RunReport, folder: Path | None) -> Table:
     """The final table: times, speed-up with its interval, accuracy, roofline, recommendation and where the files are."""
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -40,6 +41,8 @@ def result_table(report: RunReport, folder: Path | None) -> Table:
     if verdict and verdict.status == "checked":
         table.add_row("compiled", compiled(verdict) or "no figures reported")
         table.add_row("checks", verdict.message)
+    if report.weak_spec:
+        table.add_row("weak spec", f"[yellow]no credit[/]: {escape('; '.join(report.weak_spec))}")
     table.add_row("candidates", _counts(report))
     if report.stop_reason:
         table.add_row("ended", report.stop_reason)
@@ -97,6 +100,7 @@ def record(report: RunReport, folder: Path | None) -> dict[str, Any]:
         "status": report.status,
         "recommendation": report.recommendation,
         "summary": report.sentence,
+        "weak_spec": list(report.weak_spec),
         "best": report.best_id,
         "speedup": None if timing is None else {
             "ratio": timing.ratio, "low": timing.low, "high": timing.high, "baseline": timing.baseline, "confirmed": timing.fresh_process,

@@ -42,6 +42,8 @@ class BatchRow:
     timeable: bool = True
     error: str = ""
     report: str = ""
+    weak: str = ""
+    """What passes on the spec though it computes nothing, so that no speed-up counts; empty where the spec is sound."""
 
     @classmethod
     def of(cls, run: RunReport, page: str = "") -> BatchRow:
@@ -67,13 +69,14 @@ class BatchRow:
             seconds=run.seconds,
             timeable=run.target_present,
             report=page,
+            weak="; ".join(run.weak_spec),
         )
 
 
 def summary(rows: Sequence[BatchRow]) -> dict[str, Any]:
     """Counts, and the geometric mean of what is recommended: the kernel's speed-up, and 1 wherever that is PyTorch, also where no
-    candidate was correct. Runs that failed and targets that are not here say nothing of speed and are left out."""
-    counted = [r for r in rows if not r.error and r.timeable]
+    candidate was correct. Runs that failed, targets that are not here and weak specs say nothing of speed and are left out."""
+    counted = [r for r in rows if not r.error and r.timeable and not r.weak]
     shipped = [r.ratio if r.recommendation == "kernel" and r.ratio else 1.0 for r in counted]
     geomean = math.exp(sum(math.log(x) for x in shipped) / len(shipped)) if shipped else None
     return {
@@ -82,6 +85,7 @@ def summary(rows: Sequence[BatchRow]) -> dict[str, Any]:
         "faster": sum(1 for r in rows if r.recommendation == "kernel"),
         "failed": sum(1 for r in rows if r.error),
         "counted": len(counted),
+        "weak": [r.spec for r in rows if r.weak],
         "geomean_shipped": geomean,
     }
 
@@ -99,6 +103,8 @@ def write_batch(name: str, rows: Sequence[BatchRow], folder: Path) -> Path:
     tiles.append((str(totals["faster"]), "intervals wholly above 1"))
     if totals["geomean_shipped"]:
         tiles.append((f"{totals['geomean_shipped']:.2f}×", "geometric mean of what is recommended"))
+    if totals["weak"]:
+        tiles.append((str(len(totals["weak"])), "weak specs, without credit"))
     if totals["failed"]:
         tiles.append((str(totals["failed"]), "runs failed"))
     page = folder / "batch.html"
@@ -125,6 +131,8 @@ def use(row: BatchRow) -> str:
         return "failed"
     if not row.timeable:
         return "not timed" if row.correct else "none correct"
+    if row.weak:
+        return "no credit: weak spec"
     if row.recommendation == "inconclusive":
         return "PyTorch (too noisy)"
     return "kernel" if row.recommendation == "kernel" else "PyTorch"
@@ -147,4 +155,5 @@ def shown(row: BatchRow) -> dict[str, str]:
         "roofline": "" if row.roofline is None else f"{100 * row.roofline:.0f}%",
         "use": use(row),
         "error": row.error,
+        "weak": row.weak,
     }

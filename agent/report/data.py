@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from agent.figures import interval, times
-from agent.search.fitness import steady, undecided, wins
+from agent.search.fitness import steady, undecided, weak_spec, wins
 from evaluators.candidate import Candidate
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.verdict import Evaluation
@@ -93,8 +93,20 @@ class RunReport:
         return " that was given to start from" if self.best and self.best.candidate.proposer == "given" else ""
 
     @property
+    def weak_spec(self) -> tuple[str, ...]:
+        """What passes on the spec though it computes nothing: no speed-up counts then. Empty where the spec is sound."""
+        verdicts = [n.evaluation for n in self.nodes if n.evaluation]
+        return next(filter(None, map(weak_spec, verdicts)), ())
+
+    @property
     def sentence(self) -> str:
-        """The outcome in one sentence."""
+        """The outcome in one sentence; a second one where the spec is weak and the first does not say so."""
+        said = self._outcome
+        weak = f" No credit: weak spec ({'; '.join(self.weak_spec)})."
+        return said if not self.weak_spec or "no credit" in said else said + weak
+
+    @property
+    def _outcome(self) -> str:
         verdict = self.verdict
         kind = self.recommendation
         if kind == "none":
@@ -151,6 +163,7 @@ class RunReport:
         out = asdict(self)
         out["recommendation"] = self.recommendation
         out["summary"] = self.sentence
+        out["weak_spec"] = list(self.weak_spec)
         return out
 
 

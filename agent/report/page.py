@@ -140,6 +140,8 @@ def _tiles(report: RunReport) -> list[tuple[str, str]]:
         tiles.append((speedup(t.ratio), f"over {t.baseline}, 95% {interval(t.low, t.high, '–')}"))
         tiles.append((f"{t.candidate_ms:.4g} ms", "kernel"))
         tiles += [(f"{ms:.4g} ms", name) for name, ms in sorted(t.baselines.items())]
+    if report.weak_spec:
+        tiles.append(("no credit", f"weak spec: {report.weak_spec[0]}"))
     if verdict and verdict.roofline and verdict.roofline.fraction:
         tiles.append((f"{100 * verdict.roofline.fraction:.0f}%", "of the roofline"))
     if verdict and verdict.accuracy:

@@ -22,10 +22,18 @@ def fitness(evaluation: Evaluation) -> float:
     return evaluation.fitness if evaluation.status == "correct" else 0.0
 
 
-def rank(evaluation: Evaluation) -> tuple[float, bool, float]:
-    """Sort key, best last. Where nothing can be timed, what compiled without spilling registers stands higher."""
+def weak_spec(evaluation: Evaluation) -> tuple[str, ...]:
+    """What passes on the spec though it computes nothing, and whether repaired inputs were judged too; empty where the spec is sound."""
+    return tuple(map(str, evaluation.resources.get("weak_spec") or ()))
+
+
+def rank(evaluation: Evaluation) -> tuple[float, bool, float, float]:
+    """Sort key, best last. Where no speed-up counts because the spec is weak, the faster one still stands higher; where nothing can be
+    timed, what compiled without spilling registers does."""
     kernels = evaluation.resources.get("kernels") or ()
-    return fitness(evaluation), is_correct(evaluation), -float(sum(k.get("spills") or 0 for k in kernels))
+    uncounted = evaluation.timing.ratio if evaluation.timing and weak_spec(evaluation) else 0.0
+    spills = -float(sum(k.get("spills") or 0 for k in kernels))
+    return fitness(evaluation), is_correct(evaluation), uncounted, spills
 
 
 def may_win(evaluation: Evaluation) -> bool:

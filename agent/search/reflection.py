@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.proposers.base import Judged
-from agent.search.fitness import diagnosis_of, fitness, is_correct
+from agent.search.fitness import diagnosis_of, fitness, is_correct, weak_spec
 from agent.search.view import SearchGraph
 from knowledge.runs.records import Proposal, Step
 
@@ -30,6 +30,9 @@ def _line(graph: SearchGraph, node: Judged) -> str:
         return f"{candidate.id} {what}: {evaluation.status}{detail}"
     if evaluation.status == "checked":
         return f"{candidate.id} {what}: checked, not timed"
+    if weak_spec(evaluation) and evaluation.timing is not None:
+        ratio = evaluation.timing.ratio
+        return f"{candidate.id} {what}: {ratio:.2f}x, without credit (weak spec); {diagnosis_of(evaluation)}"
     speed = fitness(evaluation)
     parent = graph.nodes.get(candidate.parents[0]) if candidate.parents else None
     against = ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.events import RunFinished
 from agent.figures import interval, times
-from agent.search.fitness import may_win, undecided, wins
+from agent.search.fitness import may_win, undecided, weak_spec, wins
 from evaluators.verdict import Evaluation
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ def message(recommendation: str, best: str | None, confirmed: Evaluation | None,
     if timing.low > 1.0:
         why = confirmed.message.partition(";")[0]
         return f"keep the PyTorch baseline: {best} is {times(timing.ratio)} of {timing.baseline}, but {why}"
+    if weak_spec(confirmed):
+        return (
+            f"keep the PyTorch baseline: {best} is {times(timing.ratio)} of {timing.baseline}, and no speed-up would count: "
+            f"weak spec ({'; '.join(weak_spec(confirmed))})"
+        )
     return (
         f"keep the PyTorch baseline: the best candidate, {best}, is {times(timing.ratio)} of {timing.baseline} "
         f"(95% interval {interval(timing.low, timing.high)}, fresh processes), which is no gain"

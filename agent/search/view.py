@@ -92,7 +92,7 @@ class SearchGraph:
 
     def stale(self) -> int:
         """Evaluations since the best so far last changed."""
-        since, best = 0, (0.0, False, 0.0)
+        since, best = 0, (0.0, False, 0.0, 0.0)
         for node in self.judged:
             since += 1
             if is_correct(node.evaluation) and rank(node.evaluation) > best:

@@ -31,8 +31,10 @@ def main(target: str, candidate: str, result: str, lock: str) -> None:
             settings=JudgeSettings(compile_mode="off"),
             timed=here,
         )
-    library = "does not count as a generated kernel" in found.message
-    accepted = found.status in ("correct", "checked") and not library
+    uncredited = any(
+        words in found.message for words in ("does not count as a generated kernel", "no credit: weak spec")
+    )
+    accepted = found.status in ("correct", "checked") and not uncredited
     finish(
         result,
         verdict="accepted" if accepted else "rejected",

@@ -20,6 +20,7 @@ from evaluators.judge.processes import Failed, Server, environment
 from evaluators.judge.reference import Reference
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
+from evaluators.judge.weak import weakness
 from evaluators.judge.workers import Worker
 from evaluators.languages.base import Build
 from evaluators.spec.inputs import resolve_dims
@@ -217,7 +218,10 @@ def _interpret(
     with Session(build, absent.zygote("interpreter"), reference, settings, interpreter=True) as session:
         session.start()
         found = session.correctness((_POISON,))
-        lines = [further.hard_inputs(session, _POISON)]
+        weak = weakness(reference)
+        lines = [further.hard_inputs(session, _POISON), further.other_parameters(session, _POISON)]
+        further.repaired(session, weak, _POISON)
+        lines += [weak.no_credit, *weak.lines]
         if not fixed:
             count = min(settings.other_sizes, _OTHER_SIZES)
             places = reference.elsewhere(further.ELSEWHERE, count, _OTHER_ELEMENTS)

@@ -20,6 +20,8 @@ conditioning of the problem: no algorithm that rounds its inputs once can be hel
 Algorithms, 2002, §1.5–1.6). For float32, 16u = 9.5e-7; TF32 operands err by about 5e-4, thousands of roundoffs, so no term lets them pass,
 while three-way splits (3xTF32, bf16x6: 2e-7 to 1e-6) pass.
 
+Beside these, elements are measured each for itself: see :mod:`evaluators.judge.local`.
+
 NaN must be where the reference has NaN, infinities equal the reference's (where the oracle is finite and the reference overflows, either is
 accepted). Integers and bools must equal the reference's or the oracle's. A declared tolerance replaces both gates by
 ``|y − e| ≤ atol + rtol · |e|``.
@@ -30,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -68,6 +70,20 @@ class Gates:
     reference: float
 
 
+class Bounds(Protocol):
+    """Bounds of single elements, ``limit`` times a scale of each: :class:`evaluators.judge.local.Local`."""
+
+    limit: float
+
+    def beyond(self, value: Any, oracle: Any) -> int:
+        """How many elements lie beyond theirs; 0 where these are as few as chance explains."""
+        ...
+
+    def wrong(self, y: Any, e: Any) -> Any:
+        """The mask of these elements."""
+        ...
+
+
 @dataclass(frozen=True)
 class Finding:
     """One output judged: whether it passes, its errors and gates, and one line of explanation."""
@@ -88,17 +104,17 @@ def roundoff(dtype: Any) -> float:
 
 def errors(value: Any, oracle: Any) -> Errors:
     """Errors of ``value`` against float64 ``oracle`` over elements where both are finite; computed in float64, in chunks."""
-    scale_square = sum(float(e.dot(e)) for _, e in _chunks(oracle, oracle))
+    scale_square = sum(float(e.dot(e)) for _, e in chunks(oracle, oracle))
     finite = math.isfinite(scale_square)
     count = oracle.numel()
     if not finite:
-        count = sum(int(torch.isfinite(e).sum()) for _, e in _chunks(oracle, oracle))
+        count = sum(int(torch.isfinite(e).sum()) for _, e in chunks(oracle, oracle))
         scale_square = sum(
-            float(torch.where(torch.isfinite(e), e, 0.0).square().sum()) for _, e in _chunks(oracle, oracle)
+            float(torch.where(torch.isfinite(e), e, 0.0).square().sum()) for _, e in chunks(oracle, oracle)
         )
     rms = math.sqrt(scale_square / max(count, 1))
     square = element = absolute = 0.0
-    for y, e in _chunks(value, oracle):
+    for y, e in chunks(value, oracle):
         gap = (y - e).abs_()
         part = float(gap.dot(gap))
         if not math.isfinite(part):
@@ -116,7 +132,8 @@ def errors(value: Any, oracle: Any) -> Errors:
     return Errors(size / norm if norm else (0.0 if size == 0 else math.inf), element, absolute, finite, rms)
 
 
-def _chunks(value: Any, oracle: Any) -> Iterator[tuple[Any, Any]]:
+def chunks(value: Any, oracle: Any) -> Iterator[tuple[Any, Any]]:
+    """Both flat and in float64, :func:`chunk` elements at a time."""
     a, b = value.reshape(-1), oracle.reshape(-1)
     step = chunk(oracle.device)
     for begin in range(0, b.numel(), step):
@@ -145,22 +162,30 @@ def _bounded(value: float) -> float:
 
 
 def judge_floating(
-    value: Any, reference: Any, oracle: Any, limit: Gates, tolerance: tuple[float, float] | None
+    value: Any,
+    reference: Any,
+    oracle: Any,
+    limit: Gates,
+    tolerance: tuple[float, float] | None,
+    local: Bounds | None = None,
+    explain: bool = True,
 ) -> Finding:
-    """Judge one floating output (same shape and dtype as the reference's)."""
+    """Judge one floating output (same shape and dtype as the reference's), with ``local`` each element for itself too. Without ``explain``
+    it is not said where and how it is wrong, which takes longer than finding out that it is."""
     found = errors(value, oracle)
     # Where reference and oracle are one, the reference is known to be finite throughout.
     problem = "" if reference is oracle and found.finite else _nonfinite(value, reference, oracle)
     if problem:
-        return Finding(False, found, limit, problem + _pattern(value, oracle, _differs_in_kind))
+        where = _pattern(value, oracle, _differs_in_kind) if explain else ""
+        return Finding(False, found, limit, problem + where)
     if tolerance is not None:
         atol, rtol = tolerance
         worst = max(
-            (float(((y - e).abs() - rtol * e.abs()).nan_to_num(0.0).max()) for y, e in _chunks(value, oracle)),
+            (float(((y - e).abs() - rtol * e.abs()).nan_to_num(0.0).max()) for y, e in chunks(value, oracle)),
             default=0.0,
         )
         detail = f"largest |y - e| - rtol*|e| is {worst:.3g}, declared atol {atol:g}, rtol {rtol:g}"
-        if worst > atol:
+        if worst > atol and explain:
             detail += _where(value, oracle, lambda y, e: (y.double() - e).abs() > atol + rtol * e.abs())
         return Finding(worst <= atol, found, limit, detail)
     ok = found.norm <= limit.norm and found.element <= limit.element
@@ -168,22 +193,27 @@ def judge_floating(
         f"relative norm error {found.norm:.2e} (limit {limit.norm:.2e}, reference {limit.reference:.2e}), "
         f"element error {found.element:.2e} (limit {limit.element:.2e})"
     )
-    if not ok:
+    if not ok and explain:
         # Where no single element is beyond its limit, all of them together are: then those that contribute.
         bound = limit.element if found.element > limit.element else limit.norm
         rms = found.rms
         detail += _where(value, oracle, lambda y, e: (y.double() - e).abs() > bound * (e.abs() + rms))
+    elif ok and local is not None and (many := local.beyond(value, oracle)):
+        ok = False
+        detail += f"; but {many} elements err by more than {local.limit:.2g} of their own size and of what rounding the inputs does to them"
+        detail += _pattern(value, oracle, local.wrong) if explain else ""
     return Finding(ok, found, limit, detail)
 
 
-def judge_exact(value: Any, reference: Any, oracle: Any) -> Finding:
+def judge_exact(value: Any, reference: Any, oracle: Any, explain: bool = True) -> Finding:
     """Judge one integer or bool output: every element equals the reference's or the oracle's."""
     same = (value == reference) | (value == oracle)
     wrong = int((~same).sum())
     found = Errors(wrong / max(value.numel(), 1), float(wrong > 0), float(wrong > 0))
     detail = "exact"
     if wrong:
-        detail = f"{wrong} of {value.numel()} elements differ" + _where(value, reference, lambda y, r: y != r)
+        where = _where(value, reference, lambda y, r: y != r) if explain else ""
+        detail = f"{wrong} of {value.numel()} elements differ{where}"
     return Finding(wrong == 0, found, Gates(0.0, 0.0, 0.0), detail)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from evaluators.errors import JudgeError
 from evaluators.judge import accuracy, wire
+from evaluators.judge.local import MOST, Local, local
 from evaluators.judge.selections import Selections, Ties, ties
 from evaluators.spec.calls import build_call, make_arguments
 from evaluators.spec.kernel_spec import KernelSpec
@@ -29,17 +30,19 @@ class Expected:
     """What else is right, where the output holds positions that PyTorch leaves open among equal values."""
     unordered: int | None = None
     """The dim along which the output's values have no promised order; reference and oracle are then sorted."""
+    local: Local | None = None
+    """The bound of each element, where the oracle was perturbed often enough to know it."""
 
-    def judge(self, value: Any, tolerance: tuple[float, float] | None) -> accuracy.Finding:
+    def judge(self, value: Any, tolerance: tuple[float, float] | None, explain: bool = True) -> accuracy.Finding:
         """Judge a candidate's output of the expected shape and dtype."""
         if self.unordered is not None:
             value = value.sort(self.unordered).values
         if self.ties is not None:
-            return self.ties.judge(value, self.reference, self.oracle)
+            return self.ties.judge(value, self.reference, self.oracle, explain)
         if self.gates is None:
-            return accuracy.judge_exact(value, self.reference, self.oracle)
+            return accuracy.judge_exact(value, self.reference, self.oracle, explain)
         shadow = self.oracle if self.reference is None else self.reference
-        return accuracy.judge_floating(value, shadow, self.oracle, self.gates, tolerance)
+        return accuracy.judge_floating(value, shadow, self.oracle, self.gates, tolerance, self.local, explain)
 
 
 @dataclass
@@ -83,10 +86,12 @@ def build_case(
     dims: Mapping[str, int] | None,
     moved: list[accuracy.Errors] | None = None,
     inputs: list[Any] | None = None,
+    draws: int = 0,
 ) -> Case:
     """Inputs of ``seed`` (or ``inputs`` in their place), the reference's result on them, and the float64 oracle's with its gates.
 
-    ``moved`` is the conditioning found with another seed of the same spec, which saves finding it again.
+    ``moved`` is the conditioning found with another seed of the same spec, which saves finding it again. With ``draws`` the oracle is
+    perturbed so many times, and each element has a bound of its own.
 
     Raises :class:`JudgeError` where the reference itself fails.
     """
@@ -101,15 +106,20 @@ def build_case(
         if changed:
             inputs = wire.rebuild(tree, [t.clone(memory_format=torch.preserve_format) for t in pristine])
         memory = {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
+        count = sum(t.numel() for t in tensors)
         del tensors, pristine
         wide_model, wide_inputs = to_float64(model, inputs)
         with Selections() as exact:
             oracle = _run(wide_model, wide_inputs, seed, spec, "the float64 oracle")
         flat: list[list[Any]] = [[], []]
         trees = [wire.flatten(value, into) for value, into in zip((result, oracle), flat, strict=True)]
-        if moved is None:
-            moved = _conditioning(spec, model, inputs, flat[1], seed)
-        expected = [_expect(r, o, m, theirs, exact) for r, o, m in zip(*flat, moved, strict=True)]
+        far: list[Any] = [None] * len(flat[1])
+        if count + sum(t.numel() for t in flat[1]) > MOST[device.type]:
+            draws = 0
+        if moved is None or draws:
+            found, far = _conditioning(spec, model, inputs, flat[1], seed, draws)
+            moved = moved or found
+        expected = [_expect(r, o, m, theirs, exact, f) for r, o, m, f in zip(*flat, moved, far, strict=True)]
         after = _after(changed, wide_inputs, moved)
     aliases = [t.untyped_storage().data_ptr() in memory for t in flat[0]]
     overlapping = [wire.overlaps(t.shape, t.stride()) for t in flat[0]]
@@ -137,17 +147,27 @@ def _run(model: Any, inputs: Any, seed: int, spec: KernelSpec, who: str) -> Any:
 
 
 def _conditioning(
-    spec: KernelSpec, model: Any, inputs: list[Any], oracle: list[Any], seed: int
-) -> list[accuracy.Errors]:
-    moved_model, moved_inputs = to_float64(model, inputs)
-    perturb(moved_model, moved_inputs, model, inputs, seed)
-    tensors: list[Any] = []
-    wire.flatten(_run(moved_model, moved_inputs, seed, spec, "the perturbed oracle"), tensors)
-    nothing = accuracy.Errors(0.0, 0.0, 0.0)
-    return [
-        accuracy.errors(m, e.double()) if e.is_floating_point() and m.shape == e.shape else nothing
-        for m, e in zip(tensors, oracle, strict=True)
-    ]
+    spec: KernelSpec, model: Any, inputs: list[Any], oracle: list[Any], seed: int, draws: int
+) -> tuple[list[accuracy.Errors], list[Any]]:
+    """The oracle's change, per output, under one perturbation, and with ``draws`` the largest change of each element under so many."""
+    found: list[accuracy.Errors] = []
+    far: list[Any] = [None] * len(oracle)
+    for number in range(max(draws, 1)):
+        moved_model, moved_inputs = to_float64(model, inputs)
+        perturb(moved_model, moved_inputs, model, inputs, seed + number)
+        tensors: list[Any] = []
+        wire.flatten(_run(moved_model, moved_inputs, seed, spec, "the perturbed oracle"), tensors)
+        comparable = [e.is_floating_point() and m.shape == e.shape for m, e in zip(tensors, oracle, strict=True)]
+        if not found:
+            nothing = accuracy.Errors(0.0, 0.0, 0.0)
+            found = [
+                accuracy.errors(m, e.double()) if same_form else nothing
+                for m, e, same_form in zip(tensors, oracle, comparable, strict=True)
+            ]
+        for index in [i for i, same_form in enumerate(comparable) if same_form and draws]:
+            gap = (tensors[index].double() - oracle[index].double()).abs_()
+            far[index] = gap if number == 0 else torch.maximum(far[index], gap) if far[index] is not None else None
+    return found, far
 
 
 def _expect(
@@ -156,6 +176,7 @@ def _expect(
     moved: accuracy.Errors,
     theirs: Selections | None = None,
     exact: Selections | None = None,
+    far: Any = None,
 ) -> Expected:
     open_positions = unordered = None
     if theirs is not None and exact is not None and theirs.made:
@@ -168,7 +189,8 @@ def _expect(
     wide = oracle.double()
     own = accuracy.errors(reference, wide)
     kept = None if own.finite else reference.clone()
-    return Expected(kept, wide, accuracy.gates(own, moved, reference.dtype, reference.numel()), None, unordered)
+    bounds = local(reference, wide, far, own.rms) if far is not None and unordered is None else None
+    return Expected(kept, wide, accuracy.gates(own, moved, reference.dtype, reference.numel()), None, unordered, bounds)
 
 
 def _after(changed: Mapping[int, Any], wide_inputs: list[Any], moved: list[accuracy.Errors]) -> dict[int, Expected]:
@@ -187,13 +209,14 @@ def perturb(model64: Any, inputs64: Any, model: Any, inputs: Any, seed: int) -> 
     wire.flatten(list(inputs), narrow)
     pairs = list(zip(wide, narrow, strict=True))
     pairs += list(zip(model64.parameters(), model.parameters(), strict=True))
-    for a, b in pairs:
+    for number, (a, b) in enumerate(pairs):
         if b.is_floating_point() and a.numel():
-            generator = torch.Generator(a.device).manual_seed((seed * 31 + a.numel()) % 2**63)
+            # Tensors of one size must not move alike: their difference would not show it.
+            generator = torch.Generator(a.device).manual_seed((seed * 31 + a.numel() + number * 7919) % 2**63)
             flat = a.view(-1) if a.is_contiguous() else a
             for part in flat.split(accuracy.chunk(flat.device)):
-                noise = torch.rand(part.shape, dtype=torch.float64, device=a.device, generator=generator)
-                part.mul_(noise.mul_(2).sub_(1).mul_(accuracy.roundoff(b.dtype)).add_(1))
+                noise = torch.rand(part.shape, device=a.device, generator=generator).sub_(0.5).double()
+                part.addcmul_(part, noise, value=2.0 * accuracy.roundoff(b.dtype))
 
 
 def fingerprint(tensor: Any) -> tuple[int, int]:

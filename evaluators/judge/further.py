@@ -13,11 +13,16 @@ from evaluators.judge.processes import Failed
 if TYPE_CHECKING:
     from evaluators.judge.reference import Reference
     from evaluators.judge.session import Session
+    from evaluators.judge.weak import Weak
 
 HARD = 900
 """Number of the case with hard inputs."""
+PARAMETERS = 950
+"""Number of the case with other parameters."""
 ELSEWHERE = 1000
 """Number of the first case at other sizes."""
+_OTHER_PARAMETERS, _REPAIRED = 100, 101
+"""Places of the worker's models for these variants."""
 REPEATS = 400
 REPEAT_S = 0.15
 _THREADS = re.compile(r"\bomp\b|thread|atomic|std::async|\bbarrier\b", re.I)
@@ -71,6 +76,49 @@ def other_sizes(session: Session, places: list[Reference], poison: int) -> str:
             else f"refuses {'; '.join(n for n, _ in refused)} ({refused[0][1]})"
         )
     return ", ".join(parts)
+
+
+def other_parameters(session: Session, poison: int) -> str:
+    """One run with other parameters than the constructor's, which may all be ones and zeros. The candidate is constructed again."""
+    place = session.reference.other("parameters", [PARAMETERS])
+    if place is None:
+        return ""
+    found = _variant(session, place, _OTHER_PARAMETERS, [PARAMETERS], poison)
+    if found is not None:
+        raise Beyond(
+            found.status,
+            f"right with the reference's own parameters, wrong where they have other values: {found.message}; use what the parameters "
+            "hold when forward is called",
+        )
+    return "right with other parameters"
+
+
+def repaired(session: Session, weak: Weak, poison: int) -> None:
+    """Runs on repaired inputs, where what the spec describes lets pass what computes nothing."""
+    if weak.place is None:
+        return
+    found = _variant(session, weak.place, _REPAIRED, list(weak.place.seeds), poison)
+    if found is not None:
+        how = ", ".join(weak.changes)
+        raise Beyond(
+            found.status,
+            f"right on the spec's own inputs, on which {', '.join(weak.why)}; wrong on repaired ones ({how}): {found.message}",
+        )
+
+
+def _variant(session: Session, place: Reference, number: int, cases: list[int], poison: int) -> Failed | None:
+    """The candidate constructed again for a variant, and run on its cases; what was wrong."""
+    with session.at(place, number):
+        try:
+            session.load()
+            for case in cases:
+                session.hand_over(case)
+                verdict = session.run(case, poison)
+                if not verdict["ok"]:
+                    return Failed(verdict["status"], verdict["detail"])
+        except Failed as failure:
+            return failure
+    return None
 
 
 def sizes(dims: dict[str, int] | None) -> str:

@@ -15,7 +15,9 @@ from typing import Any
 
 import torch
 
-from evaluators.judge import wire
+from evaluators.errors import JudgeError
+from evaluators.judge import cases, wire
+from evaluators.judge.local import DRAWS
 from evaluators.spec.calls import described, make_arguments
 from evaluators.spec.inputs import stream_seed
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
@@ -71,6 +73,21 @@ def variants(
             continue
         before = flat
         yield way.words, list(made)
+
+
+def hardest(
+    spec: KernelSpec, model: Any, device: torch.device, dims: Mapping[str, int] | None, seed: int
+) -> cases.Case | None:
+    """The case with the hardest inputs on which the reference is finite and a verdict means something; ``None`` where there is none."""
+    for words, inputs in variants(spec, seed, device, dims):
+        try:
+            case = cases.build_case(spec, model, device, seed, dims, None, inputs, DRAWS)
+        except JudgeError:
+            continue  # the reference itself refuses them
+        if meaningful(case.expected):
+            case.words = words
+            return case
+    return None
 
 
 def meaningful(expected: list[Any]) -> bool:

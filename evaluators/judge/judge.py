@@ -34,6 +34,7 @@ from evaluators.judge.replies import clean
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.transport import usable_ipc
+from evaluators.judge.weak import Weak, weakness
 from evaluators.judge.workers import Worker
 from evaluators.languages.sightings import CLOSER
 from evaluators.spec.kernel_spec import KernelSpec
@@ -50,7 +51,8 @@ class Judge:
     """A context manager that judges candidates for one spec on one target.
 
     Infrastructure errors (the reference fails, no compiler) raise :class:`JudgeError` from ``__enter__`` or give status
-    ``infrastructure``; they never count as the candidate's failure. ``on_wait`` is told where other judges keep the device.
+    ``infrastructure``; they never count as the candidate's failure. ``on_wait`` is told where other judges keep the device, and that the
+    spec is weak.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Judge:
         )
         self.device = target.device
         self.reference: Reference | None = None
+        self.weak = Weak()
         self.zygote: Server | None = None
         self.folder: Any = None
         self.absent: Absent | None = None
@@ -200,8 +203,10 @@ class Judge:
             outside = [n for n in session.operators if n not in may]
             resources = session.resources({**base.resources, "library_operators": session.operators}, whole)
             base = replace(base, accuracy=accuracy, resources=resources)
+            if self.weak.why:
+                base = replace(base, resources={**base.resources, "weak_spec": [*self.weak.why, *self.weak.lines]})
             if not timed:
-                said = "; ".join(["correct; not timed", *session.further])
+                said = "; ".join(["correct; not timed", *filter(None, [self.weak.no_credit]), *session.further])
                 return replace(base, status="correct", message=said)
             batch_ms = self.settings.batch_ms_gpu if self.device == "cuda" else self.settings.batch_ms_cpu
             contest = Contest(session, batch_ms)
@@ -237,6 +242,9 @@ class Judge:
             found = replace(found, fitness=0.0)
             who = f"PyTorch does the work of {', '.join(outside[:6])}" if outside else whose
             notes.insert(0, f"does not count as a generated kernel: {who}")
+        if self.weak.why:
+            found = replace(found, fitness=0.0)
+            notes.insert(0, self.weak.no_credit)
         return replace(found, message="; ".join(notes))
 
     @contextmanager
@@ -252,6 +260,11 @@ class Judge:
         assert self.reference is not None
         with phase(phases, "hard inputs"):
             session.further.append(further.hard_inputs(session, _POISONS[0]))
+        with phase(phases, "other parameters"):
+            session.further.append(further.other_parameters(session, _POISONS[0]))
+        with phase(phases, "weak spec"):
+            further.repaired(session, self.weak, _POISONS[0])
+            session.further += self.weak.lines
         if self.device == "cpu" or whole:
             with phase(phases, "other sizes"):
                 count = self.settings.other_sizes if self.device == "cpu" else min(self.settings.other_sizes, 3)
@@ -325,6 +338,10 @@ class Judge:
                 self.environment = {
                     **self.reference.environment, "threads": str(self.threads), "transport": "device IPC" if ipc else "host memory",
                 }  # fmt: skip
+            with phase(phases, "weak spec"):
+                self.weak = weakness(self.reference)
+            if self.weak.no_credit and self.on_wait:
+                self.on_wait("; ".join([self.weak.no_credit, *self.weak.lines]))
 
     def _start_zygote(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="zygote-")

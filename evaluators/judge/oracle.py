@@ -16,11 +16,12 @@ import psutil
 import torch
 
 from evaluators.errors import EvaluatorError, JudgeError, SpecError
-from evaluators.judge import cases, hard, sizes, wire
+from evaluators.judge import cases, hard, variants, wire
 from evaluators.judge.batch import Batcher
 from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.form import form_problem
 from evaluators.judge.isolation import die_with_parent
+from evaluators.judge.local import DRAWS
 from evaluators.judge.sharing import OUTPUT_POISON, Shared, share
 from evaluators.judge.turns import Turns
 from evaluators.spec.calls import build_call, forward_of, make_arguments, upstream
@@ -29,6 +30,8 @@ from evaluators.spec.model import constructor_arguments
 
 LARGE = 1 << 30
 """Bytes of a case's inputs from which on only the shared copy is kept."""
+QUICK_S = 0.5
+"""Seconds that making the case before may have taken for each element of the next to get a bound of its own."""
 SLOW_S = 5.0
 """Seconds that making a case may take for hard inputs to be tried."""
 
@@ -49,6 +52,8 @@ class Oracle:
         self.opened: dict[str, Any] = {}
         self.elsewhere: dict[str, Oracle] = {}
         self.made_s = 0.0
+        self.moved: list[Any] | None = None
+        """The conditioning of each output, once it is known."""
         self.unhard = ""
         """Why there are no hard inputs, once that is known."""
 
@@ -72,8 +77,10 @@ class Oracle:
         environment = {"torch": torch.__version__, "cuda": str(torch.version.cuda), **about}
         return {**self.constructor(message)[0], "environment": environment}, []
 
-    def at(self, dims: dict[str, int] | None) -> Oracle:
-        """The state for other sizes of the same spec; this one for ``None``."""
+    def at(self, dims: dict[str, int] | None, variant: str | None = None) -> Oracle:
+        """The state for other sizes of the same spec, or for a variant of it; this one for ``None``."""
+        if variant is not None:
+            return self.elsewhere[variant]
         if dims is None:
             return self
         key = repr(sorted(dims.items()))
@@ -83,24 +90,22 @@ class Oracle:
             self.elsewhere[key] = other
         return self.elsewhere[key]
 
+    def beside(self, variant: str, changed: dict[str, Any]) -> Oracle:
+        """A fresh state that is known as ``variant``, opened like this one but for what is changed."""
+        other = self.elsewhere[variant] = Oracle()
+        other.open({**self.opened, **changed})
+        return other
+
+    def variant(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        """Make a variant, or find out whether one is needed: see the function of that name in :mod:`evaluators.judge.variants`."""
+        return getattr(variants, message["name"])(self, message), []
+
     def constructor(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """The constructor's arguments, and how many gradients arrive from above."""
         args, kwargs = constructor_arguments(self.spec, self.dims)
         above = len(upstream(self.spec, self.dims)) if self.spec.direction != "forward" else 0
         plain = {"arguments": wire.flatten(list(args), []), "keywords": wire.flatten(dict(kwargs), [])}
         return {**plain, "upstream": above}, []
-
-    def other_sizes(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Other sizes within the declared ranges at which the reference runs, with a case made at each: its number and seed as given."""
-        found: list[dict[str, Any]] = []
-        for dims in sizes.draw(self.spec, self.seed, len(message["seeds"]), message["elements"]):
-            number = len(found)
-            try:
-                self.at(dims).case({"case": message["first"] + number, "seed": message["seeds"][number], "hard": False})
-            except (JudgeError, SpecError):
-                continue  # the reference does not work there, whatever the ranges say
-            found.append(dims)
-        return {"sizes": found}, []
 
     @functools.cached_property
     def model(self) -> Any:
@@ -166,7 +171,7 @@ class Oracle:
             "inputs": [wire.describe(t) for t in case.inputs],
             "outputs": [wire.plain(t) for t in case.outputs],
             "blocks": described,
-            "affordable": self._affordable(case),
+            "affordable": self.affordable(case),
             "words": case.words,
             "inputs_may_change": case.inputs_may_change,
             "aliases": case.aliases,
@@ -176,32 +181,36 @@ class Oracle:
         """A case; of hard inputs the hardest on which the reference is finite and a verdict means something, if there are any."""
         begin = time.perf_counter()
         if not harder:
-            moved = next(iter(self.cases.values())).moved if self.cases else None
-            case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, moved)
+            # Later sets have bounds of single elements where that takes no time to speak of.
+            draws = DRAWS if self.moved is None or self.quick() else 0
+            case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, self.moved, draws=draws)
+            self.moved = self.moved or case.moved
             self.made_s = time.perf_counter() - begin
             return case
-        if self.made_s > SLOW_S or self._affordable(next(iter(self.cases.values()))) <= len(self.cases):
+        if self.slow() or self.affordable(next(iter(self.cases.values()))) <= len(self.cases):
             self.unhard = "they would take too long or too much memory"
             return None
-        for words, inputs in hard.variants(self.spec, seed, self.device, self.dims):
-            try:
-                case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, None, inputs)
-            except JudgeError:
-                continue  # the reference itself refuses them
-            if hard.meaningful(case.expected):
-                case.words = words
-                return case
-        self.unhard = "none on which the reference is finite and held to a limit"
-        return None
+        found = hard.hardest(self.spec, self.model, self.device, self.dims, seed)
+        if found is None:
+            self.unhard = "none on which the reference is finite and held to a limit"
+        return found
 
-    def _affordable(self, case: cases.Case) -> int:
+    def quick(self) -> bool:
+        """Whether a case more costs nothing to speak of."""
+        return self.made_s < QUICK_S
+
+    def slow(self) -> bool:
+        """Whether cases take too long for more of them to be made than the spec's own."""
+        return self.made_s > SLOW_S
+
+    def memory(self) -> int:
+        """Bytes of the device's memory."""
+        return int(torch.cuda.mem_get_info()[1] if self.device.type == "cuda" else psutil.virtual_memory().total)
+
+    def affordable(self, case: cases.Case) -> int:
         """How many cases like this one half of the device's memory holds: inputs, output blocks, float64 results and one kept output."""
-        if self.device.type == "cuda":
-            memory = torch.cuda.mem_get_info()[1]
-        else:
-            memory = psutil.virtual_memory().total
         held = sum(map(wire.nbytes, case.inputs)) + sum(t.numel() * (2 * t.element_size() + 8) for t in case.outputs)
-        return max(1, int(memory // 2 // max(held, 1)))
+        return max(1, self.memory() // 2 // max(int(held), 1))
 
     def _on_device(self, blocks: list[Any]) -> bool:
         return all(block.device.type == self.device.type for block in blocks)
@@ -331,7 +340,7 @@ def main(fd: int) -> None:
             return
         fds: list[int] = []
         try:
-            reply, fds = getattr(oracle.at(message.get("sizes")), message["op"])(message)
+            reply, fds = getattr(oracle.at(message.get("sizes"), message.get("variant")), message["op"])(message)
         except (JudgeError, EvaluatorError) as error:
             reply = {"refused": "infrastructure", "message": str(error)}
         except torch.OutOfMemoryError as error:

@@ -72,9 +72,14 @@ class Reference:
         self.upstream = 0
         """Gradients that arrive from above with each call, where the spec asks for a backward pass."""
         self.environment: dict[str, str] = {}
+        self.dims: dict[str, int] | None = None
+        """Sizes that it was opened at, where they are not the spec's own."""
         self.sizes: dict[str, int] | None = None
         """Sizes other than the spec's own, where this stands for the same process at these."""
         self.places: list[Reference] | None = None
+        self.variant: str | None = None
+        """Name of the variant that this stands for, in the same process."""
+        self.variants: dict[str, Reference | None] = {}
 
     def open(self, ipc: bool, dims: dict[str, int] | None = None) -> Reference:
         """Hand the spec over; tensors travel by device IPC with ``ipc``. Raises :class:`JudgeError`, after which it is closed."""
@@ -91,13 +96,14 @@ class Reference:
             raise
         self.ipc = ipc
         self.arguments, self.keywords, self.upstream = opened["arguments"], opened["keywords"], opened["upstream"]
-        self.environment = opened["environment"]
+        self.environment, self.dims = opened["environment"], dims
         return self
 
     def ask(self, message: dict[str, Any], timeout: float = _PREPARE_S) -> tuple[dict[str, Any], list[int]]:
         """A request to the oracle, which is woken for it."""
         self.go()
-        return self.server.ask({**message, "sizes": self.sizes} if self.sizes else message, timeout)
+        place = {"sizes": self.sizes, "variant": self.variant} if self.sizes or self.variant else {}
+        return self.server.ask({**message, **place}, timeout)
 
     def case(self, number: int, hard: bool = False) -> tuple[dict[str, Any], list[int]]:
         """Describe case ``number`` for a fresh worker; the caller hands on (and must not close) the descriptors' copies.
@@ -113,7 +119,8 @@ class Reference:
             self.places = []
             if any(d.low < d.high for d in self.spec.dims.values()):
                 seeds = [secrets.randbits(40) for _ in range(count)]
-                found, _ = self.ask({"op": "other_sizes", "first": first, "seeds": seeds, "elements": elements})
+                asked = {"op": "variant", "name": "other_sizes", "first": first, "seeds": seeds, "elements": elements}
+                found, _ = self.ask(asked)
                 for number, dims in enumerate(found["sizes"]):
                     place = copy.copy(self)
                     place.sizes, place.seeds = dims, {first + number: seeds[number]}
@@ -121,6 +128,21 @@ class Reference:
                     place.arguments, place.keywords = about["arguments"], about["keywords"]
                     self.places.append(place)
         return self.places
+
+    def other(self, name: str, cases: list[int], **more: Any) -> Reference | None:
+        """This reference with other parameters or on repaired inputs (:mod:`evaluators.judge.variants`), made once, with cases of these
+        numbers; ``None`` where there is no such."""
+        if name not in self.variants:
+            seeds = [secrets.randbits(40) for _ in cases]
+            found, _ = self.ask({"op": "variant", "name": name, "cases": cases, "seeds": seeds, **more})
+            self.variants[name] = None
+            if "none" not in found:
+                place = copy.copy(self)
+                place.variant, place.seeds = name, dict(zip(cases, seeds, strict=True))
+                about, _ = place.ask({"op": "constructor"})
+                place.arguments, place.keywords = about["arguments"], about["keywords"]
+                self.variants[name] = place
+        return self.variants[name]
 
     def pause(self) -> None:
         """Stop the oracle while the candidate is timed; returns when it stands still."""

@@ -100,9 +100,9 @@ class Ties:
     distinct: bool
     ordered: bool
 
-    def judge(self, value: Any, reference: Any, oracle: Any) -> accuracy.Finding:
+    def judge(self, value: Any, reference: Any, oracle: Any, explain: bool = True) -> accuracy.Finding:
         """Judge positions: the reference's, or others that point at equal values."""
-        found = accuracy.judge_exact(value, reference, oracle)
+        found = accuracy.judge_exact(value, reference, oracle, explain)
         if found.ok:
             return found
         at = _placed(value, self.wanted.shape, self.dim, self.keeps_dim)

@@ -61,7 +61,7 @@ def _ignored(subject: Subject, leaf: int, part: Any) -> bool:
     """Whether replacing an input (or the part of it) passes on every seed. What makes the reference fail matters."""
     for number, case in enumerate(subject.cases):
         inputs = list(case.inputs)
-        other = _another(inputs[leaf], subject.cases[number - 1].inputs[leaf])
+        other = another(inputs[leaf], subject.cases[number - 1].inputs[leaf])
         if other is None:
             return False
         inputs[leaf] = other if part is None else _mixed(inputs[leaf], other, part)
@@ -79,7 +79,7 @@ def _mixed(tensor: Any, other: Any, part: Any) -> Any:
     return mixed
 
 
-def _another(tensor: Any, other: Any) -> Any:
+def another(tensor: Any, other: Any) -> Any:
     """Other values for a tensor: another seed's, or where these are the same, moved ones. None where there are none to be had."""
     if other.shape == tensor.shape and not torch.equal(other, tensor):
         return other

@@ -86,10 +86,17 @@ def examine_weakness(subject: Subject, clock: Clock) -> list[Finding]:
     """The findings that inputs can help, without those that take long."""
     found = trivial.find(subject) + dependence.find(subject, clock, thorough=False)
     found += dead.find(subject, [record(subject, i) for i in range(2)], clock, thorough=False)
-    for name, parameter in subject.model.named_parameters():
-        if dependence.is_constant(parameter):
-            found.append(Finding("constant_parameter", "warning", f"parameter {name}", "every element is the same", ""))
+    found += constants(subject)
     return [f for f in found if f.kind in HELPED_BY_INPUTS]
+
+
+def constants(subject: Subject) -> list[Finding]:
+    """A finding for each parameter whose elements are all the same."""
+    return [
+        Finding("constant_parameter", "warning", f"parameter {name}", "every element is the same", "")
+        for name, parameter in subject.model.named_parameters()
+        if dependence.is_constant(parameter)
+    ]
 
 
 def _score(found: list[Finding]) -> tuple[int, int, int]:

@@ -55,7 +55,7 @@ class Subject:
         if value.shape != like.shape or value.dtype != like.dtype:
             far = float("inf")
             return accuracy.Finding(False, accuracy.Errors(far, far, far), accuracy.Gates(0, 0, 0), "another form")
-        return want.judge(value, self.tolerance)
+        return want.judge(value, self.tolerance, explain=False)
 
     def passes(self, number: int, values: list[Any]) -> bool:
         """Whether every output passes."""

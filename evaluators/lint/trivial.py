@@ -40,7 +40,7 @@ def answers(subject: Subject, output: int) -> Iterator[Trivial]:
         return lambda i: _as(parameter.detach(), right[i])
 
     yield Trivial("zeros_pass", "zeros", lambda i: torch.zeros_like(right[i]))
-    for how, value in _constants(first):
+    for how, value in constants(first):
         if value:
             yield Trivial("constant_pass", f"the constant {value:.6g} ({how})", constant(value))
     if first.ndim and 1 < first.shape[0] < first.numel() and first.is_floating_point():
@@ -49,14 +49,15 @@ def answers(subject: Subject, output: int) -> Iterator[Trivial]:
         yield Trivial("constant_pass", name, lambda i: row.expand_as(right[i]).clone())
     yield Trivial("other_seed_passes", "the output for other inputs", lambda i: right[i - 1])
     for leaf, tensor in enumerate(subject.cases[0].inputs):
-        if _fits(tensor, first):
+        if fits(tensor, first):
             yield Trivial("identity_pass", f"input {subject.label(leaf)} as it is", given(leaf))
     for name, parameter in subject.model.named_parameters():
-        if _fits(parameter, first):
+        if fits(parameter, first):
             yield Trivial("identity_pass", f"parameter {name} as it is", held(parameter))
 
 
-def _constants(right: Any) -> list[tuple[str, float]]:
+def constants(right: Any) -> list[tuple[str, float]]:
+    """How a constant is chosen that may be near to all of a right answer's finite elements, and the constant."""
     wide = right.double()
     wide = wide[torch.isfinite(wide)]
     if not wide.numel():
@@ -66,7 +67,8 @@ def _constants(right: Any) -> list[tuple[str, float]]:
     return [*named, ("the first element", float(wide[0]))]
 
 
-def _fits(tensor: Any, like: Any) -> bool:
+def fits(tensor: Any, like: Any) -> bool:
+    """Whether a tensor can be returned as it is."""
     if tensor.numel() == like.numel():
         return True
     try:
@@ -80,8 +82,11 @@ def _as(tensor: Any, like: Any) -> Any:
     return (tensor.reshape(like.shape) if same else tensor.expand(like.shape)).to(like.dtype).clone()
 
 
-def find(subject: Subject) -> list[Finding]:
-    """What passes though it computes nothing. An error where it passes as the whole answer, a warning for one output of several."""
+def find(subject: Subject, faint: bool = True) -> list[Finding]:
+    """What passes though it computes nothing. An error where it passes as the whole answer, a warning for one output of several.
+
+    Without ``faint`` it is not looked for what passes elsewhere only.
+    """
     outputs = len(subject.cases[0].outputs)
     sizeable = [o for o in range(outputs) if subject.cases[0].outputs[o].numel()]
     passing = {o: _passing(subject, o) for o in sizeable}
@@ -96,7 +101,7 @@ def find(subject: Subject) -> list[Finding]:
             else:
                 message = f"{trivial.name}: passes for this output on every seed"
                 found.append(Finding("output_weak", "warning", where, message, _ADVICE, evidence))
-        if not passing[output]:
+        if faint and not passing[output]:
             found += _faint(subject, output, where)
     return found
 

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from agent.errors import SettingsError
 from agent.proposers.base import Judged
-from agent.search.fitness import rank
+from agent.search.fitness import may_win, rank, wins
 from agent.search.ids import candidate_id, new_run_id, seed_of
 from agent.search.memory import MEMORIES, partner
 from agent.search.plan import choose, deal, plan
 from agent.search.policies import POLICIES
 from agent.search.reflection import reflect
 from agent.search.termination import ended
+from agent.search.verdict import message
 from agent.search.view import SearchGraph
 from agent.settings import RunSettings
 from evaluators.candidate import Candidate
@@ -219,6 +220,21 @@ def test_where_nothing_is_timed_fewer_spilled_registers_rank_higher() -> None:
         replace(evaluation("c", 1.0, "checked"), resources={"kernels": [{"spills": 0}, {"spills": n}]}) for n in (0, 4)
     )
     assert rank(spilling) < rank(lean)
+
+
+def test_on_a_weak_spec_no_speed_counts_and_the_faster_one_still_ranks_higher() -> None:
+    """The search goes on towards the faster one; whether it is a gain is not asked."""
+    slow, fast = (
+        replace(evaluation("c", ratio), fitness=0.0, resources={"weak_spec": ["zeros pass"]}) for ratio in (2.0, 3.0)
+    )
+    assert rank(slow) < rank(fast) < rank(evaluation("c", 1.1))
+    assert not may_win(fast)
+    assert not wins(fast)
+    assert message("baseline", "c", replace(fast, message="no credit: weak spec (zeros pass); more")).endswith(
+        "but no credit: weak spec (zeros pass)"
+    )
+    slower = replace(evaluation("c", 0.5), fitness=0.0, resources={"weak_spec": ["zeros pass"]})
+    assert "no speed-up would count: weak spec (zeros pass)" in message("baseline", "c", slower)
 
 
 def test_a_reflection_states_change_and_cause(grown: Grown) -> None:

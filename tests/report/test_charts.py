@@ -80,11 +80,14 @@ def test_the_mean_counts_every_spec_that_keeps_pytorch_as_one_and_nothing_else()
         BatchRow("e", "gpu", "float32", recommendation="untimed", correct=2, timeable=False),
         BatchRow("g", "t", "float32", recommendation="inconclusive", ratio=11.2, low=5.5, high=32.1, correct=1),
         BatchRow("f", "gpu", "float32", recommendation="none", timeable=False),
+        BatchRow("h", "t", "float32", recommendation="baseline", ratio=90.0, correct=1, weak="zeros pass"),
     ]
     totals = summary(rows)
     assert math.isclose(totals["geomean_shipped"], 8.0 ** (1 / 4))
-    assert (totals["specs"], totals["correct"], totals["faster"], totals["failed"]) == (7, 4, 1, 1)
+    assert (totals["specs"], totals["correct"], totals["faster"], totals["failed"]) == (8, 5, 1, 1)
+    assert totals["weak"] == ["h"]
     shipped = [shown(r)["use"] for r in rows]
+    assert shipped.pop() == "no credit: weak spec"
     assert shipped == ["kernel", "PyTorch", "PyTorch", "failed", "not timed", "PyTorch (too noisy)", "none correct"]
     assert totals["counted"] == sum(u.startswith(("kernel", "PyTorch")) for u in shipped), (
         "the table and its mean agree"

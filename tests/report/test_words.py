@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent import figures
-from agent.cli import judge
+from agent.cli import judge, summary
 from agent.report import load, module
+from agent.report.batch import BatchRow
 from agent.report.data import RunReport
 from agent.report.page import render
 from evaluators.verdict import Accuracy
@@ -46,6 +47,32 @@ def test_what_is_printed_beside_a_decision_does_not_contradict_it(report: RunRep
     assert "1.0004" in page
     assert "1.00–" not in page
     assert "1.00 to" not in page
+
+
+def test_a_weak_spec_is_said_to_be_one_wherever_a_speed_is_shown(report: RunReport) -> None:
+    """In the sentence, on the page, in the table and in the record for scripts; the kernel is not recommended however fast it is."""
+    confirmed = report.confirmation
+    assert confirmed is not None
+    words = ["zeros pass", "no repair was found"]
+    weak = replace(
+        confirmed, fitness=0.0, message="no credit: weak spec (zeros pass); more", resources={"weak_spec": words}
+    )
+    nodes = tuple(
+        replace(n, evaluation=weak if n.candidate.id == report.best_id else n.evaluation) for n in report.nodes
+    )
+    told = replace(report, confirmation=weak, nodes=nodes, recorded="baseline")
+    assert told.recommendation == "baseline"
+    assert told.sentence.startswith("Keep PyTorch: ")
+    assert "but no credit: weak spec (zeros pass)" in told.sentence
+    assert "weak spec: zeros pass" in render(told)
+    assert summary.record(told, None)["weak_spec"] == words
+    assert BatchRow.of(told).weak == "zeros pass; no repair was found"
+    table = summary.result_table(told, None)
+    assert "weak spec" in table.columns[0]._cells
+    assert "weak spec" not in summary.result_table(report, None).columns[0]._cells
+    assert weak.timing is not None
+    slower = replace(weak, timing=replace(weak.timing, ratio=0.8, low=0.7, high=0.9))
+    assert "No credit: weak spec (zeros pass; no repair was found)." in replace(told, confirmation=slower).sentence
 
 
 @pytest.mark.parametrize(
