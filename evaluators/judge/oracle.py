@@ -52,6 +52,8 @@ class Oracle:
         self.opened: dict[str, Any] = {}
         self.elsewhere: dict[str, Oracle] = {}
         self.made_s = 0.0
+        self.beyond = False
+        """Whether this is a variant: other sizes, parameters or inputs than the spec's own."""
         self.moved: list[Any] | None = None
         """The conditioning of each output, once it is known."""
         self.unhard = ""
@@ -87,6 +89,7 @@ class Oracle:
         if key not in self.elsewhere:
             other = Oracle()
             other.open({**self.opened, "dims": dims})
+            other.beyond = True
             self.elsewhere[key] = other
         return self.elsewhere[key]
 
@@ -94,6 +97,7 @@ class Oracle:
         """A fresh state that is known as ``variant``, opened like this one but for what is changed."""
         other = self.elsewhere[variant] = Oracle()
         other.open({**self.opened, **changed})
+        other.beyond = True
         return other
 
     def variant(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -185,6 +189,8 @@ class Oracle:
             draws = DRAWS if self.moved is None or self.quick() else 0
             case = cases.build_case(self.spec, self.model, self.device, seed, self.dims, self.moved, draws=draws)
             self.moved = self.moved or case.moved
+            if self.beyond:
+                case.relax()
             self.made_s = time.perf_counter() - begin
             return case
         if self.slow() or self.affordable(next(iter(self.cases.values()))) <= len(self.cases):

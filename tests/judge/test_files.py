@@ -86,7 +86,7 @@ def test_its_own_library_is_known_by_its_place(judge: Judge) -> None:
         session.start()
         session.correctness((0xFF,))
         assert session.worker.library != build.native
-        assert session.worker.library in procfs.Code(session.worker.pid).paths
+        assert session.worker.library in {area.path for area in procfs.Code(session.worker.pid).areas}
 
 
 def test_the_verdict_and_the_doctor_say_the_same_of_it(judge: Judge) -> None:

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from evaluators.judge import hard, sizes
-from evaluators.judge.cases import build_case
 from evaluators.judge.judge import Judge
 from evaluators.spec.kernel_spec import Dim, InputSpec, KernelSpec
 from evaluators.spec.model import build_model
@@ -118,12 +117,7 @@ def test_hard_inputs_tell_apart_what_usual_ones_do_not(reference: str, wrong: st
 
 def first_hard(spec: KernelSpec, seed: int = 3) -> object:
     """The case of the hardest inputs that say something."""
-    for words, inputs in hard.variants(spec, seed, DEVICE, None):
-        case = build_case(spec, build_model(spec, DEVICE), DEVICE, seed, None, None, inputs)
-        if hard.meaningful(case.expected):
-            case.words = words
-            return case
-    return None
+    return hard.hardest(spec, build_model(spec, DEVICE), DEVICE, None, seed)
 
 
 def test_hard_inputs_keep_to_the_domain_of_the_reference() -> None:
