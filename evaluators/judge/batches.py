@@ -46,6 +46,8 @@ class Batches:
         """Milliseconds that handing the results over may take for nothing, once a batch is done; more is the candidate's time."""
         self.draw = random.SystemRandom()
         self.watch: list[int] = []
+        self.thorough = self.draw.randrange(_ALWAYS)
+        """Which of the first looks is at every element by its own size."""
         self.looks, self.looking_s = 0, 0.0
         """Results of timed calls that were looked at, and seconds spent on it."""
         self.cut_short = False
@@ -253,7 +255,10 @@ class Batches:
             self.session.own_memory(outputs)
             self.session.blocks.fill(self.worker.pid, 0, outputs)
             reply = {**reply, "outputs": outputs}
-        asked = {"op": "timed", "set": number, "case": 0, "reply": reply, "delivered": not self.fetched}
+        asked = {
+            "op": "timed", "set": number, "case": 0, "reply": reply, "delivered": not self.fetched,
+            "thorough": self.looks == self.thorough,
+        }  # fmt: skip
         verdict, _ = self.reference.ask(asked)
         return verdict
 

@@ -295,14 +295,16 @@ class Oracle:
         """The verdict on one call of a timed batch: on set ``set``, whose results lie in the blocks of case ``case``, or, where they were
         ``delivered``, in the block for all results."""
         if message["delivered"]:
-            return self.turns.judge(message["set"], None), []
+            return self.turns.judge(message["set"], None, message["thorough"]), []
         case = self.cases[message["case"]]
         form = form_problem(case, message["reply"], self.device.type)
         if form:
             return {"ok": False, "status": form[0], "detail": form[1]}, []
         blocks = self.shared[message["case"]][0][len(case.inputs) :]
         found = self.turns.judge(
-            message["set"], [wire.view(b, wire.plain(t)) for b, t in zip(blocks, case.outputs, strict=True)]
+            message["set"],
+            [wire.view(b, wire.plain(t)) for b, t in zip(blocks, case.outputs, strict=True)],
+            message["thorough"],
         )
         for block in blocks:
             block.fill_(OUTPUT_POISON)

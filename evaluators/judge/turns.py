@@ -79,14 +79,14 @@ class Turns:
             self.copied.copy_(made.block)
         self._settle()
 
-    def judge(self, number: int, values: list[Any] | None) -> dict[str, Any]:
+    def judge(self, number: int, values: list[Any] | None, thorough: bool) -> dict[str, Any]:
         """The verdict on one timed call's results: ``values``, or what was handed over."""
         made = self._made()
         if values is None:
             if made.outputs is None:
                 raise JudgeError("results were asked for that have no place")
             values = made.outputs.views(self.results, number)
-        return made.judge(number, [v.to(self.device) for v in values])
+        return made.judge(number, [v.to(self.device) for v in values], thorough)
 
     def compile(self, model: Any, mode: str) -> dict[str, Any]:
         """Compile the reference with torch.compile and run it; ``failed`` says why it could not."""

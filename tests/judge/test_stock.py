@@ -96,6 +96,16 @@ def test_what_is_not_quite_the_references_result_is_judged_by_the_rule() -> None
     assert made.judge(7, [exact])["ok"]
 
 
+def test_small_elements_that_are_wrong_are_found_by_a_thorough_look() -> None:
+    made = stocked(make_spec("torch.cat([x[:4] * 1e-6, x[4:]])", X))
+    made.refresh(0, 40, [4])
+    (wrong,) = results(made, 4)
+    wrong[:4] = 0.0
+    assert made.judge(4, [wrong])["ok"]
+    assert not made.judge(4, [wrong], thorough=True)["ok"]
+    assert made.judge(4, results(made, 4), thorough=True)["ok"]
+
+
 def test_inputs_that_were_written_to_are_found() -> None:
     made = stocked(make_spec("x.sum(-1)", X))
     made.refresh(0, 40, [4])
