@@ -14,6 +14,7 @@ from tests.report.synthetic_run import record
 
 KEYS = {
     "run_id": str, "spec": str, "target": str, "dtype": str, "status": str, "recommendation": str, "summary": str,
+    "weak_spec": list,
     "best": (str, type(None)),
     "speedup": (dict, type(None)), "ms": (dict, type(None)), "accuracy": (dict, type(None)), "roofline_fraction": (float, type(None)),
     "evaluations": int, "correct": int, "seconds": float, "tokens": int, "dollars": float, "files": dict,
