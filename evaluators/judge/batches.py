@@ -158,10 +158,8 @@ class Batches:
         """A turn that is not timed, stopped at moments drawn at random within the time that a turn takes."""
         ours, first = self.side, self.draw.uniform(0.03, 0.97)
         self._prepare(ours.calls, ours.offset, _LOOKED_AT)
-        self.samples.call_ms = 1e3 * ours.shortest_s / ours.calls
-        moments = [
-            m * ours.shortest_s for m in (first, *sorted(self.draw.uniform(first, 0.99) for _ in range(_STOPS - 1)))
-        ]
+        self.samples.call_ms = 1e3 * ours.last_s / ours.calls
+        moments = [m * ours.last_s for m in (first, *sorted(self.draw.uniform(first, 0.99) for _ in range(_STOPS - 1)))]
         self.worker.go()
         self.page.clear(
             self.reference.sets
@@ -193,7 +191,7 @@ class Batches:
         self.pause()
         if self.fetched:
             whole = self.worker.cpu_ns() - before
-            underway = [(used, count) for used, count in claims if 0 < count < ours.calls]
+            underway = [(used, count) for used, count in claims if count < ours.calls]
             if underway:
                 worst = max(
                     used - (count + 1) / ours.calls * whole for used, count in underway

@@ -88,7 +88,12 @@ class Contest:
         finished = False
         while not finished:
             row = [self._undisturbed(side) for side in theirs]
-            if watched < _MOST * wanted and (len(rows) >= rounds or self.draw.random() < wanted / (wanted + rounds)):
+            # When to stop a batch is known from a timed one only: results of those that calibrate are not looked at.
+            if (
+                rows
+                and watched < _MOST * wanted
+                and (len(rows) >= rounds or self.draw.random() < wanted / (wanted + rounds))
+            ):
                 batches.watched()
                 watched += 1
             else:

@@ -6,7 +6,9 @@ import contextlib
 import fcntl
 from typing import Any
 
-_SEALS = 1024 + 9, 0x0002 | 0x0004  # F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW
+_ADD_SEALS = 1024 + 9
+_SIZE = 0x0002 | 0x0004  # F_SEAL_SHRINK | F_SEAL_GROW
+_FUTURE_WRITE = 0x0010
 COUNT, STOP, FIRST = 0, 1, 2
 PLACES = 1 << 19
 """Places of output tensors that a page holds: of each set as many as a result has."""
@@ -49,4 +51,16 @@ def seal(fd: int) -> None:
     """Fix the size of a memory file, so that the other side cannot shrink it under this side's feet."""
     # Some sandboxed kernels lack seals; a shrunk file kills its reader, which is noticed.
     with contextlib.suppress(OSError):
-        fcntl.fcntl(fd, *_SEALS)
+        fcntl.fcntl(fd, _ADD_SEALS, _SIZE)
+
+
+def freeze(fd: int) -> None:
+    """Let nobody map a memory file for writing from now on, nor make a mapping writable; those that are stay so."""
+    with contextlib.suppress(OSError):  # Linux before 5.1
+        fcntl.fcntl(fd, _ADD_SEALS, _FUTURE_WRITE)
+
+
+def close_seals(fd: int) -> None:
+    """Let nobody add seals to a memory file: one that a candidate freezes would be of no use to the next."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, _ADD_SEALS, 0x0001)  # F_SEAL_SEAL

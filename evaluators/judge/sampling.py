@@ -70,7 +70,7 @@ class Samples:
     def take(self, pid: int, done: bool = False) -> None:
         """Look where the threads of a stopped process are, and whether another process works for it. With ``done`` it has nothing to do
         any more, so that a look that meets no code at work is none; nor is one before which it hardly ran: it would find the same again."""
-        used = procfs.cpu_ns(pid)
+        used = procfs.process_ns(pid)  # of threads that have ended too: what lives alone can fall
         if used - self.used_ns < _APART_NS:
             return
         self.used_ns = used

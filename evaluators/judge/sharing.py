@@ -17,8 +17,8 @@ def share(tensors: Sequence[Any], ipc: bool) -> Shared:
     return share_bytes([wire.nbytes(t) for t in tensors], ipc)
 
 
-def share_bytes(sizes: Sequence[int], ipc: bool) -> Shared:
-    """One shared block of each size."""
+def share_bytes(sizes: Sequence[int], ipc: bool, frozen: bool = False) -> Shared:
+    """One shared block of each size; ``frozen`` ones in host memory only this process can write to."""
     blocks: list[Any] = []
     described: list[dict[str, Any]] = []
     fds: list[int] = []
@@ -29,7 +29,7 @@ def share_bytes(sizes: Sequence[int], ipc: bool) -> Shared:
             block, handle = wire_cuda.allocate(size)
             described.append({"bytes": size, "handle": handle})
         else:
-            block, fd = wire_host.allocate(size)
+            block, fd = wire_host.allocate(size, frozen)
             described.append({"bytes": size, "fd": len(fds)})
             fds.append(fd)
         blocks.append(block)

@@ -34,6 +34,7 @@ _DRAWS = 64
 _SINGLE = 4
 _LOOSER = 2.0
 """The reference's result in its own type stands for the oracle's, with so many times the limits; what is beyond is judged by the rule."""
+_NEAREST = 0.8
 _INDEPENDENT = frozenset({"normal", "uniform", "randint", "bool", "class_indices"})
 _SEEDS = 2**62
 
@@ -47,6 +48,8 @@ class _Tensor:
     """A row per case: the values that it has there."""
     pool: Any
     """Independent numbers of the same kind, more than a row; ``None`` where nothing says that they are independent."""
+    anchor: float | None
+    """The number towards which the numbers of a window are drawn, each set's by another factor; ``None``: they are left as they are."""
     singles: int
     """Elements of a row that change in each turn."""
 
@@ -172,7 +175,7 @@ class Stock:
         small = extent * rows.element_size() <= _REWRITTEN[self.device.type]
         if _independent(self.spec, self.known[0], index) and extent and small:
             pool = self._pool(index, base[:2], extent)
-        return _Tensor(rows, base, pool, min(singles, extent))
+        return _Tensor(rows, base, pool, _anchor(self.spec, self.known[0], index), min(singles, extent))
 
     def _pool(self, index: int, flat: list[Any], extent: int) -> Any:
         """More numbers like those of an input: the cases' own, and where a row is short, further draws."""
@@ -192,6 +195,8 @@ class Stock:
                 for run in _runs(rewritten):
                     rows = tensor.rows[run]
                     rows.copy_(self._windows(tensor.pool, *rows.shape))
+                    if tensor.anchor is not None:
+                        self._draw_nearer(rows, tensor.anchor)
             elif self.rewrites:
                 _spread(tensor, rewritten)
             if tensor.singles:
@@ -204,6 +209,16 @@ class Stock:
         step = self.draw.randint(1, max(1, room // count)) if room >= count else 0
         begin = self.draw.randint(0, max(0, room - step * (count - 1)))
         return pool.as_strided((count, extent), (step, 1), begin)
+
+    def _draw_nearer(self, rows: Any, anchor: float) -> None:
+        """Draw each row's numbers towards ``anchor`` by a factor of its own: windows overlap, and numbers come again in later turns, but no
+        value does."""
+        factors = torch.rand((len(rows), 1), generator=self.generator, device=rows.device)
+        factors = factors.mul_(1.0 - _NEAREST).add_(_NEAREST).to(rows.dtype)
+        if anchor:
+            rows.sub_(anchor).mul_(factors).add_(anchor)
+        else:
+            rows.mul_(factors)
 
     def _single_elements(self, tensor: _Tensor, rows: Any) -> None:
         count, extent = rows.shape
@@ -237,6 +252,23 @@ def _independent(spec: KernelSpec, case: cases.Case, index: int) -> bool:
     items = described(spec, len(case.inputs) + plain) or ()
     tensors = [i for i in items if i.dtype != "python" and i.dist != "literal"]
     return len(tensors) == len(case.inputs) and tensors[index].dist in _INDEPENDENT
+
+
+def _anchor(spec: KernelSpec, case: cases.Case, index: int) -> float | None:
+    """The mean of normal numbers, the lower border of uniform ones: towards it all stay numbers that the spec describes."""
+    if not _independent(spec, case, index):
+        return None
+    items = [
+        i
+        for i in described(spec, len(spec.inputs or ()) + len(case.inputs)) or ()
+        if i.dtype != "python" and i.dist != "literal"
+    ]
+    item = items[index]
+    names = {"normal": "mean", "uniform": "low"}
+    if item.dist not in names or not case.inputs[index].is_floating_point():
+        return None
+    found = item.args.get(names[item.dist], 0.0)
+    return float(found) if isinstance(found, (int, float)) else None
 
 
 def _spread(tensor: _Tensor, numbers: Sequence[int]) -> None:

@@ -36,9 +36,8 @@ class Side:
     calls: int = 1
     overhead_ms: float = 0.0
     offset: int = 0
-    shortest_s: float = 0.0
-    """Seconds of the shortest batch of the present number of calls."""
-    ran: int = 0
+    last_s: float = 0.0
+    """Seconds of the last batch."""
     events_ms: list[float] = field(default_factory=list)
     floored: bool = False
     """Whether a time below what the device events say counts as these: true of the candidate, who gains nothing by events too long."""
@@ -50,8 +49,7 @@ class Side:
         apart = self.run(self.calls, self.offset, empty)
         wall = (time.perf_counter() - begin) * 1e3 - apart
         if not empty:
-            self.shortest_s = min(self.shortest_s, wall / 1e3) if self.ran == self.calls else wall / 1e3
-            self.ran = self.calls
+            self.last_s = wall / 1e3
             self.offset = (self.offset + self.calls) % self.sets
         return wall
 

@@ -49,7 +49,8 @@ class Turns:
                 eager = eager_ms(lambda: model(*given), self._settle)
             each = layout.pitch + sum(t.numel() * t.element_size() for t in first.outputs)
             count = worth(eager, batch_ms, each, self._room())
-            self.inputs, self.described, self.fds = share_bytes([layout.pitch * count], self.ipc)
+            frozen = not first.inputs_may_change  # a timed call that writes to an input is killed
+            self.inputs, self.described, self.fds = share_bytes([layout.pitch * count], self.ipc, frozen)
             self.stock = Stock(spec, model, self.device, dims, known, count, self.inputs[0], layout)
             self._take_arguments(self.stock)
             self._settle()

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import mmap
 import os
+import warnings
 from typing import Any
 
 import torch
 
 from evaluators.judge import fence
-from evaluators.judge.page import seal
+from evaluators.judge.page import close_seals, freeze, seal
 
 
-def allocate(nbytes: int) -> tuple[Any, int]:
+def allocate(nbytes: int, frozen: bool = False) -> tuple[Any, int]:
     """A new block as a uint8 tensor over shared memory, and its descriptor.
 
-    The size is sealed, so that the other side cannot shrink the file under this side's feet.
+    The size is sealed, so that the other side cannot shrink the file under this side's feet. With ``frozen`` nobody but this process can
+    write to it, where the kernel has such a seal.
     """
     fd = os.memfd_create("tensor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, fence.pages(nbytes) + fence.WIDTH)
     seal(fd)
-    return attach(fd, nbytes), fd
+    block = attach(fd, nbytes)
+    if frozen:
+        freeze(fd)
+    close_seals(fd)
+    return block, fd
 
 
 def attach(fd: int, nbytes: int) -> Any:
@@ -32,7 +38,13 @@ def attach(fd: int, nbytes: int) -> Any:
     if not nbytes:
         return torch.empty(0, dtype=torch.uint8)
     whole, before = fence.pages(nbytes), fence.spare(nbytes)
-    area = mmap.mmap(fd, whole + fence.WIDTH, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    try:
+        area = mmap.mmap(fd, whole + fence.WIDTH, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    except PermissionError:  # frozen: to be read only
+        area = mmap.mmap(fd, whole, mmap.MAP_SHARED, mmap.PROT_READ)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.frombuffer(area, dtype=torch.uint8, offset=before, count=nbytes)
     after = whole - before - nbytes
     area[:before], area[before + nbytes : whole] = bytes([fence.SLACK]) * before, bytes([fence.SLACK]) * after
     fence.forbid(area, whole)

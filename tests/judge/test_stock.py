@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from typing import Any
 
 import pytest
@@ -159,3 +161,23 @@ def test_as_many_sets_as_a_fast_candidate_needs_and_memory_allows() -> None:
     assert stock.worth(1.0, 20.0, 1 << 28, 1 << 30) == 4
     assert stock.worth(1.0, 20.0, 1 << 31, 1 << 30) == 1
     assert stock.worth(1e3, 20.0, 1000, 1 << 30) == 1
+
+
+def test_values_of_independent_numbers_never_come_again() -> None:
+    made = stocked(make_spec("x.exp()", X))
+    seen: set[float] = set()
+    for turn in range(6):
+        made.refresh(turn * 5, 20, [])
+        values = {v for k in range(20) for v in inputs(made, (turn * 5 + k) % 40)[0].flatten().tolist()}
+        assert len(values & seen) < 0.05 * len(values)
+        seen |= values
+
+
+def test_nobody_else_can_write_to_frozen_blocks() -> None:
+    block, fd = wire_host.allocate(1000, frozen=True)
+    other = wire_host.attach(fd, 1000)
+    block.fill_(7)
+    assert bool((other == 7).all())
+    with pytest.raises((OSError, PermissionError)):
+        mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    os.close(fd)

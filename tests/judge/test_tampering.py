@@ -201,12 +201,23 @@ def test_results_that_are_given_again_are_found(
         )
     )
     if found.timing is not None:  # nothing could be given again: the cost of looking for it is all there is
-        assert found.timing.high < 1.0, found.message
+        assert found.timing.ratio < 1.0, found.message
     else:
         assert found.status == "mismatch"
         assert "right when called alone, wrong in a timed batch" in found.message
 
 
+def test_inputs_of_timed_calls_cannot_be_written_to(judge: Judge) -> None:
+    """Where every input could be made easy once, what comes after would be easy to compute."""
+    found = judge.evaluate(cheat(PEEK_ARGUMENTS + "\nreturn self.compute(x, y)", PEEK))
+    assert found.status in ("crash", "mismatch"), found.message
+
+
+PEEK_ARGUMENTS = """
+seen = asked()
+if "arguments" in seen:
+    seen["arguments"][-1][0].zero_()
+"""
 KEPT_NATIVELY = """
 #include <map>
 #include <vector>
