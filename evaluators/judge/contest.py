@@ -41,7 +41,7 @@ class Contest:
         self.reference.pause()
 
     def run(self, whole: bool) -> tuple[Timing, list[str]]:
-        """Alternate with the stronger baseline; every batch's last outputs are checked.
+        """Alternate with the stronger baseline; some results of every batch are checked, by chance which.
 
         With ``whole`` every baseline takes its turns and the stronger one is found in the same samples, so that all times given compare.
         Raises :class:`Failed`.

@@ -9,6 +9,7 @@ put aside, and the reference is run on them when it does.
 from __future__ import annotations
 
 import copy
+import functools
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from evaluators.judge.arena import Layout, arguments
 from evaluators.judge.local import DRAWS
 from evaluators.judge.local import MOST as LOCAL
 from evaluators.spec.calls import described, make_arguments
-from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.spec.kernel_spec import InputSpec, KernelSpec
 
 MOST = 4096
 """Sets, at most."""
@@ -36,7 +37,6 @@ _LOOSER = 2.0
 """The reference's result in its own type stands for the oracle's, with so many times the limits; what is beyond is judged by the rule."""
 _NEAREST = 0.8
 _INDEPENDENT = frozenset({"normal", "uniform", "randint", "bool", "class_indices"})
-_SEEDS = 2**62
 
 
 @dataclass
@@ -77,7 +77,8 @@ class Stock:
         held = sum(t.numel() for t in (*known[0].inputs, *known[0].outputs))
         self.small = held <= LOCAL[device.type]
         """Whether single elements are measured by their own size too."""
-        self.tensors = [self._tensor(i, self._single(i)) for i in range(len(layout.about))]
+        items = _descriptions(spec, known[0])
+        self.tensors = [self._tensor(i, item) for i, item in enumerate(items)]
         everything = range(count)
         for tensor in self.tensors:
             _spread(tensor, everything)
@@ -154,28 +155,28 @@ class Stock:
         one, other = (self._results(first.inputs, first.seed + k) for k in (0, 1))
         return not all(map(cases.same, one, other)) and not self.rewrites
 
-    def _single(self, index: int) -> float:
+    @functools.cached_property
+    def _share(self) -> float:
         """The share of a tensor's elements to change so that a result moves visibly; found by trying, where nothing is known of it."""
-        if _independent(self.spec, self.known[0], index):
-            return 0.0
-        if not hasattr(self, "_share"):
-            first = self.known[0]
-            found = None
-            if not first.inputs_may_change and first.fingerprints is None:
-                found = altered.alter(first, self.spec, self.model, self.device, self.dims)
-            self._share = altered.SHARES[found.level if found else -1]
-        return self._share
+        first = self.known[0]
+        found = None
+        if not first.inputs_may_change and first.fingerprints is None:
+            found = altered.alter(first, self.spec, self.model, self.device, self.dims)
+        return altered.SHARES[found.level if found else -1]
 
-    def _tensor(self, index: int, share: float) -> _Tensor:
+    def _tensor(self, index: int, item: InputSpec | None) -> _Tensor:
         extent = wire.extent(self.known[0].inputs[index])
         base = [c.inputs[index].as_strided((extent,), (1,)).to(self.block.device) for c in self.known]
         rows = self.layout.rows(self.block, index, self.count, extent)
+        independent = item is not None and item.dist in _INDEPENDENT
+        share = 0.0 if independent else self._share
         singles = max(_SINGLE, int(share * extent)) if rows.is_floating_point() and extent > 1 else 0
         pool = None
         small = extent * rows.element_size() <= _REWRITTEN[self.device.type]
-        if _independent(self.spec, self.known[0], index) and extent and small:
+        if independent and extent and small:
             pool = self._pool(index, base[:2], extent)
-        return _Tensor(rows, base, pool, _anchor(self.spec, self.known[0], index), min(singles, extent))
+        anchor = _anchor(item) if item is not None and rows.is_floating_point() else None
+        return _Tensor(rows, base, pool, anchor, min(singles, extent))
 
     def _pool(self, index: int, flat: list[Any], extent: int) -> Any:
         """More numbers like those of an input: the cases' own, and where a row is short, further draws."""
@@ -244,28 +245,22 @@ def eager_ms(call: Any, settle: Any) -> float:
     return min(taken[1:])
 
 
-def _independent(spec: KernelSpec, case: cases.Case, index: int) -> bool:
-    """Whether the spec describes an input tensor as independent random numbers of one kind."""
-    if spec.inputs is None:
-        return False
-    plain = sum(i.dtype == "python" or i.dist == "literal" for i in spec.inputs)
-    items = described(spec, len(case.inputs) + plain) or ()
-    tensors = [i for i in items if i.dtype != "python" and i.dist != "literal"]
-    return len(tensors) == len(case.inputs) and tensors[index].dist in _INDEPENDENT
+def _descriptions(spec: KernelSpec, case: cases.Case) -> list[InputSpec | None]:
+    """How the spec describes each input tensor of a case; ``None`` where it does not."""
+    plain = sum(_plain(item) for item in spec.inputs or ())
+    items = [item for item in described(spec, len(case.inputs) + plain) or () if not _plain(item)]
+    return [*items] if len(items) == len(case.inputs) else [None] * len(case.inputs)
 
 
-def _anchor(spec: KernelSpec, case: cases.Case, index: int) -> float | None:
+def _plain(item: InputSpec) -> bool:
+    """Whether an argument is no tensor."""
+    return item.dtype == "python" or item.dist == "literal"
+
+
+def _anchor(item: InputSpec) -> float | None:
     """The mean of normal numbers, the lower border of uniform ones: towards it all stay numbers that the spec describes."""
-    if not _independent(spec, case, index):
-        return None
-    items = [
-        i
-        for i in described(spec, len(spec.inputs or ()) + len(case.inputs)) or ()
-        if i.dtype != "python" and i.dist != "literal"
-    ]
-    item = items[index]
     names = {"normal": "mean", "uniform": "low"}
-    if item.dist not in names or not case.inputs[index].is_floating_point():
+    if item.dist not in names:
         return None
     found = item.args.get(names[item.dist], 0.0)
     return float(found) if isinstance(found, (int, float)) else None
