@@ -58,9 +58,7 @@ class Batches:
         """Of the timed batches together: processor time and waiting for processors, wall-clock time, calls, page faults."""
         self.samples = Samples(session.build.native, session.plumbing)
         self.page.outputs = max(outputs, 1)
-        self.side = timing.Side(
-            self._run, self._events, self.worker.go, self._prepare, self.reference.sets, floored=True
-        )
+        self.side = timing.Side(self._run, self._events, self._prepare, self.reference.sets, floored=True)
         self._hand_stock_over()
 
     @property
@@ -126,6 +124,7 @@ class Batches:
         pid, apart = self.worker.pid, 0.0
         before, faults, delayed = self.worker.cpu_ns(), procfs.faults(pid), procfs.delayed_ns(pid)
         begin = time.perf_counter()
+        self.worker.go()
         self.worker.ask(self._request(calls, offset, empty), self.session.settings.run_s + 10.0)
         if not self.fetched and not empty:
             handed = time.perf_counter()
@@ -133,12 +132,13 @@ class Batches:
             taken = (time.perf_counter() - handed) * 1e3
             apart = min(taken, self.allowance_ms) if self.charged else taken
         self.worker.pause()
-        self._count(self.worker.cpu_ns() - before, time.perf_counter() - begin)
+        wall_s = time.perf_counter() - begin
+        self._count(self.worker.cpu_ns() - before, wall_s)
         self.calls += calls
         self.faults += procfs.faults(pid) - faults
         self.ready_ns += procfs.delayed_ns(pid) - delayed
         self.worker.alone()
-        return apart
+        return 1e3 * wall_s - apart
 
     def _count(self, used_ns: int, wall_s: float) -> None:
         self.ready_ns += used_ns

@@ -172,19 +172,20 @@ class Reference:
 
         def run(calls: int, offset: int, empty: bool) -> float:
             asked = {"op": "time", "baseline": baseline, "calls": calls, "offset": offset, "empty": empty}
+            begin = time.perf_counter()
+            self.go()
             self.server.ask(asked, 300.0)
             self.pause()
-            return 0.0
+            return (time.perf_counter() - begin) * 1e3
 
         def events() -> float | None:
             found = self.ask({"op": "events"}, 30.0)[0]["events_ms"] if self.device == "cuda" else None
             return None if found is None else float(found)
 
-        return Side(run, events, self.go, self.refresh, self.sets)
+        return Side(run, events, self.refresh, self.sets)
 
     def delivery_ms(self, calls: int) -> float:
         """Milliseconds that this process needs to hand over the results of ``calls`` calls; the median of three."""
-        self.go()
         self.side("eager").run(calls, 0, False)
         self.go()
         taken: list[float] = []

@@ -1,17 +1,16 @@
 """Paired timing: baseline and candidate take turns on the judge's token, and the judge's own clock decides.
 
-A batch is ``calls`` calls and a synchronisation, timed by the wall clock of this process from the request until every thread of the
-process that made them stands still, while the other side is stopped. On a GPU every call is preceded by an L2 flush, so batches of
-flushes alone (same count) are timed too and the shortest of them is subtracted: other work only ever lengthens one, and what is
-subtracted in error would be counted as speed. The device events of the worker leave the flushes out by themselves. They are reported
-and compared with the wall clock; they can only make a candidate slower.
+A batch is ``calls`` calls and a synchronisation, timed by the wall clock of this process from waking the process that makes them until
+every thread of it stands still again, while the other side is stopped. What the judge looks at before and after is no part of it. On a
+GPU every call is preceded by an L2 flush, so batches of flushes alone (same count) are timed too and the shortest of them is subtracted:
+other work only ever lengthens one, and what is subtracted in error would be counted as speed. The device events of the worker leave the
+flushes out by themselves. They are reported and compared with the wall clock; they can only make a candidate slower.
 """
 
 from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -23,14 +22,13 @@ _SMALLEST_MS = 1e-4
 class Side:
     """One side of a comparison: how to run a batch in its process, and what was learnt of it.
 
-    ``prepare(calls, offset)`` gives the coming calls fresh inputs. ``go()`` wakes the process. ``run(calls, offset, empty)`` returns when
-    the batch is done and the process stopped, and how many of the milliseconds until then are no part of it; ``events()`` then
-    gives its device-event milliseconds or ``None``. A batch has at most ``sets`` calls, each on another input set.
+    ``prepare(calls, offset)`` gives the coming calls fresh inputs. ``run(calls, offset, empty)`` wakes the process, and returns the
+    batch's wall-clock milliseconds when that stands still again; ``events()`` then gives its device-event milliseconds or ``None``.
+    A batch has at most ``sets`` calls, each on another input set.
     """
 
     run: Callable[[int, int, bool], float]
     events: Callable[[], float | None]
-    go: Callable[[], None]
     prepare: Callable[[int, int], None]
     sets: int
     calls: int = 1
@@ -44,10 +42,7 @@ class Side:
 
     def batch(self, empty: bool = False) -> float:
         """Wall-clock milliseconds of one batch."""
-        self.go()
-        begin = time.perf_counter()
-        apart = self.run(self.calls, self.offset, empty)
-        wall = (time.perf_counter() - begin) * 1e3 - apart
+        wall = self.run(self.calls, self.offset, empty)
         if not empty:
             self.last_s = wall / 1e3
             self.offset = (self.offset + self.calls) % self.sets

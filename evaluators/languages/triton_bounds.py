@@ -33,21 +33,21 @@ def watch() -> None:
         _enter(getattr(self.fn, "__name__", "kernel"), [*found[0], *found[1].values()])
         return found
 
-    def masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any) -> Any:
+    def masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         _check(ptrs, mask.data, "reads")
-        return load(self, ptrs, mask, *rest)
+        return load(self, ptrs, mask, *rest, **named)
 
-    def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
+    def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         _check(ptrs, mask.data, "writes")
-        return store(self, ptrs, value, mask, *rest)
+        return store(self, ptrs, value, mask, *rest, **named)
 
-    def atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
+    def atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         _check(ptr, mask.data, "adds to")
-        return rmw(self, op, ptr, val, mask, *rest)
+        return rmw(self, op, ptr, val, mask, *rest, **named)
 
-    def atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:
+    def atomic_cas(self: Any, ptr: Any, *rest: Any, **named: Any) -> Any:
         _check(ptr, np.ones(ptr.data.shape, bool), "writes")
-        return cas(self, ptr, *rest)
+        return cas(self, ptr, *rest, **named)
 
     executor._init_args_hst = init_args_hst
     builder.create_masked_load, builder.create_masked_store = masked_load, masked_store

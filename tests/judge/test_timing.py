@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -31,30 +29,22 @@ def test_swapping_sides_inverts_an_odd_median(samples: list[tuple[float, float]]
 
 
 class Recorder:
-    """A side that sleeps, and remembers in which order things happened."""
+    """A side whose calls take a known time, and that remembers in which order things happened."""
 
     def __init__(self, log: list[str], name: str, seconds: float) -> None:
         self.log, self.name, self.seconds = log, name, seconds
         self.calls: list[tuple[int, int]] = []
-        self.apart_ms = 0.0
         self.empty_ms: Callable[[], float] = lambda: 0.0
-        self.clock: list[float] = []
 
     def side(self) -> timing.Side:
         def run(calls: int, offset: int, empty: bool) -> float:
             self.calls.append((calls, offset))
             self.log.append(f"{self.name} runs")
-            pause = self.empty_ms() / 1e3 if empty else self.seconds * calls
-            if self.clock:
-                self.clock[0] += pause
-            else:
-                time.sleep(pause)
-            return self.apart_ms
+            return self.empty_ms() if empty else 1e3 * self.seconds * calls
 
         return timing.Side(
             run,
             lambda: None,
-            lambda: self.log.append(f"{self.name} go"),
             lambda calls, offset: self.log.append(f"{self.name} prepares {calls} from {offset}"),
             64,
         )
@@ -66,7 +56,7 @@ def test_sides_alternate_each_on_fresh_inputs() -> None:
     samples = timing.alternate((a.side(), b.side()), 2)
 
     def turns(offset: int, *names: str) -> list[str]:
-        return [line for n in names for line in (f"{n} prepares 1 from {offset}", f"{n} go", f"{n} runs")]
+        return [line for n in names for line in (f"{n} prepares 1 from {offset}", f"{n} runs")]
 
     assert log == [*turns(0, "A", "B"), *turns(1, "A", "B")]
     assert [len(s) for s in samples] == [2, 2]
@@ -96,17 +86,9 @@ def test_a_batch_has_no_more_calls_than_there_are_sets() -> None:
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    """One on a clock of its own, so that what is measured is exact."""
-    found = Recorder([], "A", 0.02)
-    found.clock.append(0.0)
-    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: found.clock[0]))
-    return found
-
-
-def test_what_is_no_part_of_a_batch_does_not_count(recorder: Recorder) -> None:
-    recorder.apart_ms = 15.0
-    assert recorder.side().batch() == pytest.approx(5.0)
+def recorder() -> Recorder:
+    """One whose calls take 20 ms."""
+    return Recorder([], "A", 0.02)
 
 
 def test_flushes_are_subtracted_by_the_shortest_of_them(recorder: Recorder) -> None:
