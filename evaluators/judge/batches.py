@@ -8,6 +8,7 @@ nothing tells from others, are stopped at a moment drawn at random, and results 
 from __future__ import annotations
 
 import random
+import statistics
 import time
 from typing import Any
 
@@ -43,7 +44,9 @@ class Batches:
         self.fetched = session.readable and outputs * self.reference.sets <= PLACES
         """Whether the judge reads results from the worker's memory; where not, the worker hands them over."""
         self.allowance_ms = 0.0
-        """Milliseconds that handing the results over may take for nothing, once a batch is done; more is the candidate's time."""
+        """Milliseconds that handing the results over may take for nothing, once a batch is done."""
+        self.overdue: list[float] = []
+        """Milliseconds beyond these that it took, for each timed batch."""
         self.draw = random.SystemRandom()
         self.watch: list[int] = []
         self.thorough = self.draw.randrange(_ALWAYS)
@@ -88,8 +91,15 @@ class Batches:
         """What was counted while warming up counts no longer. Find out how long results may take to be handed over."""
         self.ready_ns, self.wall_s, self.calls, self.faults = 0, 0.0, 0, 0
         self.crowded.clear()
+        self.overdue.clear()
         if self.charged:
             self.allowance_ms = _SPARE * self.reference.delivery_ms(self.side.calls) + _ROUND_MS
+
+    @property
+    def overdue_ms(self) -> float:
+        """Milliseconds per call that go on the candidate's clock since its results took long to be handed over: the median over the
+        batches, so that one that was disturbed costs nothing, and work put off in most of them costs its time in all."""
+        return max(statistics.median(self.overdue), 0.0) / self.side.calls if self.overdue else 0.0
 
     def pause(self) -> None:
         """Stop the worker, and see that nothing else of the candidate runs."""
@@ -121,24 +131,24 @@ class Batches:
     def _run(self, calls: int, offset: int, empty: bool) -> float:
         self.cut_short = False
         self.page.clear(self.reference.sets)
-        pid, apart = self.worker.pid, 0.0
+        pid = self.worker.pid
         before, faults, delayed = self.worker.cpu_ns(), procfs.faults(pid), procfs.delayed_ns(pid)
         begin = time.perf_counter()
         self.worker.go()
         self.worker.ask(self._request(calls, offset, empty), self.session.settings.run_s + 10.0)
+        asked_s = time.perf_counter() - begin
         if not self.fetched and not empty:
             handed = time.perf_counter()
             self.worker.ask({"op": "collect"}, 60.0)
-            taken = (time.perf_counter() - handed) * 1e3
-            apart = min(taken, self.allowance_ms) if self.charged else taken
-        self.worker.pause()
-        wall_s = time.perf_counter() - begin
-        self._count(self.worker.cpu_ns() - before, wall_s)
+            if self.charged:
+                self.overdue.append((time.perf_counter() - handed) * 1e3 - self.allowance_ms)
+        wall_ms = 1e3 * asked_s + timing.stop(self.worker.pause, self.worker.cpu_ns, self.session.device == "cuda")
+        self._count(self.worker.cpu_ns() - before, time.perf_counter() - begin)
         self.calls += calls
         self.faults += procfs.faults(pid) - faults
         self.ready_ns += procfs.delayed_ns(pid) - delayed
         self.worker.alone()
-        return 1e3 * wall_s - apart
+        return wall_ms
 
     def _count(self, used_ns: int, wall_s: float) -> None:
         self.ready_ns += used_ns

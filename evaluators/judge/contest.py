@@ -67,6 +67,7 @@ class Contest:
                 break
         self.batches.judge_progress()
         self.worker.close()
+        rows = [(*row[:-1], row[-1] + self.batches.overdue_ms) for row in rows]
         if flushed:
             beyond = [side.overcharged(theirs[0]) for side in sides]
             rows = [tuple(t + more for t, more in zip(row, beyond, strict=True)) for row in rows]

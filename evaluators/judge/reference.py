@@ -18,7 +18,7 @@ from typing import Any
 
 from evaluators.errors import JudgeError
 from evaluators.home import VARIABLE, home
-from evaluators.judge import procfs
+from evaluators.judge import procfs, timing
 from evaluators.judge.processes import Server, environment
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.timing import Side, alternate
@@ -175,8 +175,8 @@ class Reference:
             begin = time.perf_counter()
             self.go()
             self.server.ask(asked, 300.0)
-            self.pause()
-            return (time.perf_counter() - begin) * 1e3
+            taken = (time.perf_counter() - begin) * 1e3
+            return taken + timing.stop(self.pause, lambda: procfs.process_ns(self.server.pid), self.device == "cuda")
 
         def events() -> float | None:
             found = self.ask({"op": "events"}, 30.0)[0]["events_ms"] if self.device == "cuda" else None

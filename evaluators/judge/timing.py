@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 RESAMPLES = 2000
 _SMALLEST_MS = 1e-4
+_LATE_S = 2e-3
+"""Beyond this, a process did not stop when it was told to."""
 
 
 @dataclass
@@ -99,6 +102,23 @@ class Side:
         """Milliseconds per call of one batch on fresh inputs."""
         self.prepare(self.calls, self.offset)
         return self.measure()
+
+
+def stop(pause: Callable[[], None], cpu_ns: Callable[[], int], gpu: bool) -> float:
+    """Stop a process that says its batch is done; how many of the milliseconds until it stands still are the batch's.
+
+    All of them on a CPU, where work may have been put off. A process that uses a GPU has dozens of threads, and looking at all of them
+    takes longer than they need to stop: there it is the milliseconds until the signal, and then as many as it used processor time in,
+    unless it stops late.
+    """
+    begin = time.perf_counter()
+    used = cpu_ns() if gpu else 0
+    sent = time.perf_counter()
+    pause()
+    still = time.perf_counter()
+    if gpu and still - sent < _LATE_S:
+        return (sent - begin + min((cpu_ns() - used) / 1e9, still - sent)) * 1e3
+    return (still - begin) * 1e3
 
 
 def alternate(sides: Sequence[Side], rounds: int) -> list[tuple[float, ...]]:

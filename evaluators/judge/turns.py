@@ -47,7 +47,8 @@ class Turns:
             given = wire.rebuild(first.argument_tree, [t.clone() for t in first.inputs])
             with torch.no_grad():
                 eager = eager_ms(lambda: model(*given), self._settle)
-            each = layout.pitch + sum(t.numel() * t.element_size() for t in first.outputs)
+            # On a device the results lie there three times: each side's own, and what the candidate's are copied to.
+            each = layout.pitch + (3 if self.ipc else 1) * sum(t.numel() * t.element_size() for t in first.outputs)
             count = worth(eager, batch_ms, each, self._room())
             frozen = not first.inputs_may_change  # a timed call that writes to an input is killed
             self.inputs, self.described, self.fds = share_bytes([layout.pitch * count], self.ipc, frozen)
@@ -143,7 +144,7 @@ class Turns:
     def _room(self) -> int:
         """Bytes for the input sets of timed batches and their results."""
         if self.ipc:
-            return min(16 << 30, int(torch.cuda.mem_get_info()[0]) // 8)
+            return int(torch.cuda.mem_get_info()[0]) // 2
         return min(512 << 20, int(psutil.virtual_memory().total) // 16)
 
 
