@@ -16,17 +16,22 @@ class Batcher:
     """Runs batches of calls on one device.
 
     On a GPU every call is preceded by a flush: a write of ``flush_bytes`` (more than twice the L2 cache), which leaves the cache cold
-    and is kept out of the device events around the call. Events are made once and used again, so that a batch's wall-clock time
-    holds none of that.
+    and is kept out of the device events around the call; not so where each call's own data displace as much. Events are made once and
+    used again, so that a batch's wall-clock time holds none of that.
     """
 
     def __init__(self, device: torch.device, flush_bytes: int, page: Page | None = None) -> None:
         self.page = page or Page(bytearray(8 * PAGE_WORDS))
         self.cuda = device.type == "cuda"
         self.flush = torch.empty(flush_bytes, dtype=torch.int8, device=device) if self.cuda and flush_bytes else None
+        self.flush_bytes = flush_bytes
         self.begins: list[Any] = []
         self.ends: list[Any] = []
         self.used = 0
+
+    def spare_flushes(self) -> None:
+        """From now on no call is preceded by a flush."""
+        self.flush = None
 
     def run(
         self, call: Callable[..., Any] | None, arguments: Sequence[Sequence[Any]], calls: int, offset: int

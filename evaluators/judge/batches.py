@@ -79,7 +79,7 @@ class Batches:
             self.worker.ask(
                 {
                     "op": "stock", "count": about["count"], "tree": about["tree"], "layouts": about["layouts"],
-                    "blocks": about["blocks"], "outputs": self.page.outputs, "deliver": not self.fetched,
+                    "blocks": about["blocks"], "outputs": self.page.outputs, "deliver": not self.fetched, "flush": about["flush"],
                 },
                 120.0, fds,
             )  # fmt: skip

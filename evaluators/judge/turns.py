@@ -48,12 +48,15 @@ class Turns:
             with torch.no_grad():
                 eager = eager_ms(lambda: model(*given), self._settle)
             # On a device the results lie there three times: each side's own, and what the candidate's are copied to.
-            each = layout.pitch + (3 if self.ipc else 1) * sum(t.numel() * t.element_size() for t in first.outputs)
+            produced = sum(t.numel() * t.element_size() for t in first.outputs)
+            each = layout.pitch + (3 if self.ipc else 1) * produced
             count = worth(eager, batch_ms, each, self._room())
             frozen = not first.inputs_may_change  # a timed call that writes to an input is killed
             self.inputs, self.described, self.fds = share_bytes([layout.pitch * count], self.ipc, frozen)
             self.stock = Stock(spec, model, self.device, dims, known, count, self.inputs[0], layout)
             self._take_arguments(self.stock)
+            if count > 1 and layout.pitch + produced >= self.batcher.flush_bytes > 0:
+                self.batcher.spare_flushes()  # what a call reads was displaced by other calls since it was last touched
             self._settle()
         made = self.stock
         if outputs and made.outputs is None:
@@ -64,6 +67,7 @@ class Turns:
             self.fds = [*self.fds, *fds]
         return {
             "count": made.count,
+            "flush": self.batcher.flush is not None,
             "tree": first.argument_tree,
             "layouts": [layout.to_json() for layout in (made.layout, made.outputs) if layout is not None],
             "blocks": self.described,

@@ -186,6 +186,8 @@ class Worker:
         if message["deliver"]:
             self.delivered = [layouts[1].views(blocks[1], k) for k in range(count)]
         self.batcher.page.outputs = message["outputs"]
+        if not message["flush"]:
+            self.batcher.spare_flushes()
         int(block[::4096].sum())  # maps every page of it: no timed call has to
         return {}
 
