@@ -29,7 +29,7 @@ MOST = 4096
 """Sets, at most."""
 FASTER = 8
 """Sets are made for a candidate that is so many times faster than eager PyTorch; a faster one has shorter batches."""
-_REWRITTEN = {"cpu": 64 << 20, "cuda": 64 << 30}
+_REWRITTEN = {"cpu": 64 << 20, "cuda": 16 << 30}
 """Bytes of inputs that are rewritten before a turn; of what is beyond, single elements change."""
 _DRAWS = 64
 _SINGLE = 4

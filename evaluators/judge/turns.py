@@ -148,7 +148,10 @@ class Turns:
     def _room(self) -> int:
         """Bytes for the input sets of timed batches and their results."""
         if self.ipc:
-            return int(torch.cuda.mem_get_info()[0]) // 2
+            torch.cuda.empty_cache()
+            # What computing expected results took at most, beside what is kept, it will take again.
+            needed = torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated()
+            return max(int(torch.cuda.mem_get_info()[0]) - needed, 0) // 2
         return min(512 << 20, int(psutil.virtual_memory().total) // 16)
 
 
