@@ -11,13 +11,17 @@ import torch
 from evaluators.judge import wire
 from evaluators.judge.page import COUNT, FIRST, PAGE_WORDS, STOP, Page
 
+_PAUSE_CYCLES = 1_500_000
+"""Clock cycles of the device that a batch begins with: about 0.8 ms, twice what a first launch was seen to take."""
+
 
 class Batcher:
     """Runs batches of calls on one device.
 
     On a GPU every call is preceded by a flush: a write of ``flush_bytes`` (more than twice the L2 cache), which leaves the cache cold
-    and is kept out of the device events around the call; not so where each call's own data displace as much. Events are made once and
-    used again, so that a batch's wall-clock time holds none of that.
+    and is kept out of the device events around the call; not so where each call's own data displace as much. Every batch begins with a
+    pause of the device: a process that was stopped needs several times as long for its first launch as for later ones, and would else
+    keep the device waiting. Events are made once and used again, so that a batch's wall-clock time holds none of that.
     """
 
     def __init__(self, device: torch.device, flush_bytes: int, page: Page | None = None) -> None:
@@ -38,7 +42,7 @@ class Batcher:
     ) -> dict[int, Any]:
         """``calls`` calls in a row, each on another argument set, from set ``offset`` on; returns when the device is idle.
 
-        Gives the result of each set. With ``call=None`` only the flushes run: what the judge subtracts. After each call the page
+        Gives the result of each set. With ``call=None`` only pause and flushes run: what the judge subtracts. After each call the page
         holds where its result lies; all results of a batch are kept until it ends.
         """
         last: dict[int, Any] = {}
@@ -47,6 +51,7 @@ class Batcher:
         page.clear(sets)
         with torch.no_grad():
             if self.cuda:
+                torch.cuda._sleep(_PAUSE_CYCLES)
                 while len(self.begins) < calls:
                     self.begins.append(torch.cuda.Event(enable_timing=True))
                     self.ends.append(torch.cuda.Event(enable_timing=True))

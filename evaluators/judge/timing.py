@@ -2,9 +2,10 @@
 
 A batch is ``calls`` calls and a synchronisation, timed by the wall clock of this process from waking the process that makes them until
 every thread of it stands still again, while the other side is stopped. What the judge looks at before and after is no part of it. On a
-GPU calls are preceded by an L2 flush, so batches of flushes alone (same count) are timed too and the shortest of them is subtracted:
-other work only ever lengthens one, and what is subtracted in error would be counted as speed. The device events of the worker leave the
-flushes out by themselves. They are reported and compared with the wall clock; they can only make a candidate slower.
+GPU a batch begins with a pause of the device and calls are preceded by an L2 flush, so batches of these alone (same count) are timed too
+and the shortest of them is subtracted: other work only ever lengthens one, and what is subtracted in error would be counted as speed. The
+device events of the worker leave the flushes out by themselves. They are reported and compared with the wall clock; they can only make a
+candidate slower.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Turns:
         if self.ipc:
             torch.cuda.empty_cache()
             # What computing expected results took at most, beside what is kept, it will take again.
-            needed = torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated()
+            needed = int(torch.cuda.max_memory_allocated()) - int(torch.cuda.memory_allocated())
             return max(int(torch.cuda.mem_get_info()[0]) - needed, 0) // 2
         return min(512 << 20, int(psutil.virtual_memory().total) // 16)
 
