@@ -61,7 +61,9 @@ class Batches:
         """Of the timed batches together: processor time and waiting for processors, wall-clock time, calls, page faults."""
         self.samples = Samples(session.build.native, session.plumbing)
         self.page.outputs = max(outputs, 1)
-        self.side = timing.Side(self._run, self._events, self._prepare, self.reference.sets, floored=True)
+        self.side = timing.Side(
+            self.worker.pause, self._run, self._events, self._prepare, self.reference.sets, floored=True
+        )
         self._hand_stock_over()
 
     @property

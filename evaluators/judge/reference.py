@@ -182,7 +182,7 @@ class Reference:
             found = self.ask({"op": "events"}, 30.0)[0]["events_ms"] if self.device == "cuda" else None
             return None if found is None else float(found)
 
-        return Side(run, events, self.refresh, self.sets)
+        return Side(self.pause, run, events, self.refresh, self.sets)
 
     def delivery_ms(self, calls: int) -> float:
         """Milliseconds that this process needs to hand over the results of ``calls`` calls; the median of three."""

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 RESAMPLES = 2000
 _SMALLEST_MS = 1e-4
+_REST_S = 3e-3
+"""How long a process has stood still, at least, when its batch begins: one that was busy a moment ago has its first call done sooner."""
 _LATE_S = 2e-3
 """Beyond this, a process did not stop when it was told to."""
 
@@ -26,11 +28,13 @@ _LATE_S = 2e-3
 class Side:
     """One side of a comparison: how to run a batch in its process, and what was learnt of it.
 
-    ``prepare(calls, offset)`` gives the coming calls fresh inputs. ``run(calls, offset, empty)`` wakes the process, and returns the
-    batch's wall-clock milliseconds when that stands still again; ``events()`` then gives its device-event milliseconds or ``None``.
+    ``prepare(calls, offset)`` gives the coming calls fresh inputs. ``rest()`` stops the process. ``run(calls, offset, empty)`` wakes it,
+    and returns the batch's wall-clock milliseconds when it stands still again; ``events()`` then gives its device-event milliseconds or
+    ``None``.
     A batch has at most ``sets`` calls, each on another input set.
     """
 
+    rest: Callable[[], None]
     run: Callable[[int, int, bool], float]
     events: Callable[[], float | None]
     prepare: Callable[[int, int], None]
@@ -46,6 +50,8 @@ class Side:
 
     def batch(self, empty: bool = False) -> float:
         """Wall-clock milliseconds of one batch."""
+        self.rest()
+        time.sleep(_REST_S)
         wall = self.run(self.calls, self.offset, empty)
         if not empty:
             self.last_s = wall / 1e3

@@ -127,7 +127,7 @@ def to_float64(model: nn.Module, inputs: Sequence[Any]) -> tuple[nn.Module, list
     """
     import torch
 
-    from evaluators.spec.widen import widened
+    from evaluators.spec.widen import Wide
 
     def widen(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -137,9 +137,7 @@ def to_float64(model: nn.Module, inputs: Sequence[Any]) -> tuple[nn.Module, list
             return type(value)(widen(v) for v in value)
         return value
 
-    oracle = copy.deepcopy(model).double()
-    oracle.forward = widened(oracle.forward)
-    return oracle, [widen(v) for v in inputs]
+    return Wide(copy.deepcopy(model).double()), [widen(v) for v in inputs]
 
 
 def signature(spec: KernelSpec) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,17 +23,22 @@ def _wide(value: Any) -> Any:
     return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
 
 
-def widened(call: Callable[..., Any]) -> Callable[..., Any]:
-    """``call`` run in float64 throughout, new tensors of the default type included."""
+class Wide(torch.nn.Module):  # type: ignore[misc]
+    """``inner`` run in float64 throughout, new tensors of the default type included.
 
-    @functools.wraps(call)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    A module around it, not another ``forward`` in it: that would be a circle of references, and its copies of all parameters would lie in
+    memory until the garbage collector comes.
+    """
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
             with Widen():
-                return call(*args, **kwargs)
+                return self.inner(*args, **kwargs)
         finally:
             torch.set_default_dtype(before)
-
-    return run

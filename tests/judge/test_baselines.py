@@ -41,7 +41,7 @@ def nothing() -> None: ...
 class Made(Contest):
     """A contest whose processes are made up."""
 
-    def __init__(self, sides: dict[str, Steps], ours: Steps, chosen: Baselines) -> None:
+    def __init__(self, sides: dict[str, Steps], ours: Steps, chosen: Baselines, overdue_ms: float = 0.0) -> None:
         self.session = SimpleNamespace(settings=JudgeSettings(watched=0), device="cpu", closer=False)  # type: ignore[assignment]
         self.reference = SimpleNamespace(  # type: ignore[assignment]
             choose=lambda *_: chosen, side=lambda name, *_: sides[name], flush_bytes=0, intact=lambda: True
@@ -49,8 +49,9 @@ class Made(Contest):
         self.worker = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
         self.batch_ms = 30.0
         self.batches = SimpleNamespace(  # type: ignore[assignment]
-            side=ours, samples=SimpleNamespace(enough=True), begin=nothing, check=nothing, judge_progress=nothing
-        )
+            side=ours, samples=SimpleNamespace(enough=True), begin=nothing, check=nothing, judge_progress=nothing,
+            overdue_ms=overdue_ms,
+        )  # fmt: skip
 
     def _undisturbed(self, side: Any) -> float:
         return float(side.turn())
@@ -66,6 +67,12 @@ def test_every_time_of_a_whole_verdict_is_of_the_same_turns() -> None:
     assert set(found.samples) == {(4.0, 2.0)}
     assert found.baselines[found.baseline] == min(found.baselines.values())
     assert "over eager" in notes[0]
+
+
+def test_what_handing_results_over_took_too_long_counts_in_every_batch() -> None:
+    made = Made({"eager": Steps(6.0)}, Steps(2.0), Baselines({"eager": 6.0}, "eager"), overdue_ms=1.0)
+    found, _ = made.run(whole=False)
+    assert set(found.samples) == {(6.0, 3.0)}
 
 
 def test_a_baseline_counts_no_slower_than_it_is_without_the_candidate() -> None:

@@ -43,6 +43,7 @@ class Recorder:
             return self.empty_ms() if empty else 1e3 * self.seconds * calls
 
         return timing.Side(
+            lambda: self.log.append(f"{self.name} rests"),
             run,
             lambda: None,
             lambda calls, offset: self.log.append(f"{self.name} prepares {calls} from {offset}"),
@@ -56,7 +57,7 @@ def test_sides_alternate_each_on_fresh_inputs() -> None:
     samples = timing.alternate((a.side(), b.side()), 2)
 
     def turns(offset: int, *names: str) -> list[str]:
-        return [line for n in names for line in (f"{n} prepares 1 from {offset}", f"{n} runs")]
+        return [line for n in names for line in (f"{n} prepares 1 from {offset}", f"{n} rests", f"{n} runs")]
 
     assert log == [*turns(0, "A", "B"), *turns(1, "A", "B")]
     assert [len(s) for s in samples] == [2, 2]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import traceback
+import weakref
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,20 @@ def test_the_oracle_is_float64_through_casts_in_the_reference(tmp_path: Path, ca
     assert exact.dtype == torch.float64
     assert not torch.equal(exact, exact.float().double())
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_the_oracle_leaves_memory_as_soon_as_it_is_not_used() -> None:
+    """Without a garbage collection: copies of large parameters would pile up until the next one."""
+    spec = load("layernorm")
+    oracle, _ = to_float64(build_model(spec, "cpu"), make_inputs(spec, 0, "cpu"))
+    held = weakref.ref(next(oracle.parameters()))
+    gc.collect()
+    gc.disable()
+    try:
+        del oracle
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_kernelbench_form() -> None:
