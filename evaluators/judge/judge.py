@@ -28,7 +28,7 @@ from evaluators.judge.device_lock import DeviceLock
 from evaluators.judge.diagnose import diagnose
 from evaluators.judge.fallback import allowed
 from evaluators.judge.isolation import READ_ONLY
-from evaluators.judge.processes import Failed, Server, environment
+from evaluators.judge.processes import PINNED, Failed, Server, environment, unpin
 from evaluators.judge.reference import Reference
 from evaluators.judge.replies import clean
 from evaluators.judge.session import Session, phase
@@ -316,8 +316,8 @@ class Judge:
 
     def _start(self, phases: dict[str, float]) -> None:
         """Start what is not running: the zygote, the reference. Where one has died since, both are started afresh."""
-        servers = (self.zygote, self.reference.server if self.reference else None)
-        if any(s is not None and not s.alive for s in servers):
+        gone = self.zygote is not None and not self.zygote.alive
+        if gone or (self.reference is not None and not self.reference.alive):
             self.close()
         with phase(phases, "start"):
             # Reference and zygote import PyTorch side by side.
@@ -347,9 +347,11 @@ class Judge:
         self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
         preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
         frozen = self.device == "cpu" and self.settings.namespaces
-        env = environment(self.folder.name, self.threads, {READ_ONLY: tempfile.gettempdir()} if frozen else {})
+        extra = {READ_ONLY: tempfile.gettempdir()} if frozen else {}
+        env = environment(self.folder.name, self.threads, {**extra, **(PINNED if self.device == "cpu" else {})})
         self.zygote = Server("evaluators.judge.zygote", preload, env, self.folder.name)
         self.zygote.ready()
+        unpin(self.zygote.pid, os.sched_getaffinity(0))
         if self.device == "cuda":
             self._seed_triton()
 

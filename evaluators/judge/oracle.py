@@ -1,4 +1,4 @@
-"""The reference's process: makes inputs, holds what is expected, compares, and runs the baselines of timing.
+"""The oracle's process: makes inputs, holds what is expected, and compares.
 
 Run as ``python -m evaluators.judge.oracle FD``. No candidate code ever runs here.
 """
@@ -6,22 +6,18 @@ Run as ``python -m evaluators.judge.oracle FD``. No candidate code ever runs her
 from __future__ import annotations
 
 import functools
-import socket
 import sys
 import time
-import traceback
 from typing import Any
 
 import psutil
 import torch
 
-from evaluators.errors import EvaluatorError, JudgeError, SpecError
+from evaluators.errors import SpecError
 from evaluators.judge import cases, hard, variants, wire
-from evaluators.judge.batch import Batcher
-from evaluators.judge.channel import Channel, Closed
 from evaluators.judge.form import form_problem
-from evaluators.judge.isolation import die_with_parent
 from evaluators.judge.local import DRAWS
+from evaluators.judge.serving import serve
 from evaluators.judge.sharing import OUTPUT_POISON, Shared, share
 from evaluators.judge.turns import Turns
 from evaluators.spec.calls import build_call, forward_of, make_arguments, upstream
@@ -71,7 +67,7 @@ class Oracle:
         if self.spec.precision == "ieee":
             torch.backends.cudnn.allow_tf32 = False
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
-        self.turns = Turns(Batcher(self.device, message["flush_bytes"]), self.device, self.ipc)
+        self.turns = Turns(message["flush_bytes"], self.device, self.ipc)
         self.seed = message["seed"]
         about = {"device": "cpu"}
         if self.device.type == "cuda":
@@ -311,56 +307,15 @@ class Oracle:
         self._settle()
         return found, []
 
-    def compile(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Compile the reference with torch.compile and run it; ``failed`` says why it could not."""
-        return self.turns.compile(self.model, message["mode"]), []
-
-    def time(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """A batch of baseline calls, each on another input set."""
-        self.turns.run(self.turns.compiled if message["baseline"] == "compile" else self.model, message)
-        return {}, []
-
-    def collect(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Hand the last batch's results over as the candidate does, to places of this process's own; ``drop`` lets all of it go."""
-        self.turns.collect(message["drop"])
-        return {}, []
-
-    def events(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Device-event milliseconds of the last batch."""
-        return {"events_ms": self.turns.batcher.events_ms()}, []
-
 
 def _fill(block: Any, tensor: Any) -> None:
     """Copy a tensor's memory into a block, across devices where need be."""
     wire.copy_storage(wire.moved(tensor, block.device), block)
 
 
-def main(fd: int) -> None:
-    """Serve the judge until it closes its end."""
-    die_with_parent()
-    channel = Channel(socket.socket(fileno=fd))
-    oracle = Oracle()
-    channel.send({"op": "ready"})
-    while True:
-        try:
-            message = channel.receive()
-        except Closed:
-            return
-        fds: list[int] = []
-        try:
-            reply, fds = getattr(oracle.at(message.get("sizes"), message.get("variant")), message["op"])(message)
-        except (JudgeError, EvaluatorError) as error:
-            reply = {"refused": "infrastructure", "message": str(error)}
-        except torch.OutOfMemoryError as error:
-            reply = {
-                "refused": "out_of_memory",
-                "message": f"the reference's process is out of device memory: {str(error)[:300]}",
-            }
-        except Exception as error:
-            tail = traceback.format_exc().splitlines()[-6:]
-            reply = {"refused": "infrastructure", "message": f"{type(error).__name__}: {error}\n" + "\n".join(tail)}
-        channel.send(reply, fds)
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    oracle = Oracle()
+    serve(
+        int(sys.argv[1]),
+        lambda message, fds: getattr(oracle.at(message.get("sizes"), message.get("variant")), message["op"])(message),
+    )

@@ -16,6 +16,8 @@ from evaluators.errors import JudgeError
 from evaluators.judge.channel import Closed, pair
 
 _START_S = 120.0
+PINNED = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+"""Environment that puts OpenMP's threads on a core each: two that share one for a batch would make it look slow."""
 _KEPT = (
     "PATH",
     "LD_LIBRARY_PATH",
@@ -66,6 +68,12 @@ def environment(folder: str, threads: int, extra: dict[str, str] | None = None) 
     }
 
 
+def unpin(pid: int, processors: set[int]) -> None:
+    """Let the main thread of a process with :data:`PINNED` threads run on all ``processors`` again: threads that it starts inherit them."""
+    with contextlib.suppress(ProcessLookupError):
+        os.sched_setaffinity(pid, processors)
+
+
 class Server:
     """A long-lived child interpreter (the oracle, or a zygote) on the other end of a channel.
 
@@ -111,11 +119,14 @@ class Server:
         if message["op"] == "exit":
             self.exits[message["pid"]] = message["code"]
 
-    def ask(self, message: dict[str, Any], timeout: float) -> tuple[dict[str, Any], list[int]]:
-        """Send a request to the oracle and wait for its reply. Raises :class:`JudgeError` and, for out of memory, :class:`Failed`."""
+    def ask(self, message: dict[str, Any], timeout: float, fds: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
+        """Send a request to one of the reference's processes and wait for its reply.
+
+        Raises :class:`JudgeError` and, for out of memory, :class:`Failed`.
+        """
         self.ready()
         try:
-            self.channel.send(message)
+            self.channel.send(message, fds)
             reply = self.channel.receive(timeout)
         except Closed:
             raise JudgeError(f"the reference's process died during {message['op']!r}: {self.tail()}") from None

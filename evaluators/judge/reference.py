@@ -11,6 +11,7 @@ import secrets
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 from evaluators.errors import JudgeError
 from evaluators.home import VARIABLE, home
 from evaluators.judge import procfs, timing
-from evaluators.judge.processes import Server, environment
+from evaluators.judge.processes import PINNED, Server, environment, unpin
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.timing import Side, alternate
 from evaluators.spec.kernel_spec import KernelSpec
@@ -28,6 +29,7 @@ from evaluators.target import Target
 _PREPARE_S = 600.0
 _CHOICE_PAIRS = 5
 _CLEARLY = 0.9
+_RUNTIMES = 2
 
 
 @dataclass
@@ -44,7 +46,8 @@ class Baselines:
 
 
 class Reference:
-    """The oracle's process for one spec. Construction starts it, :meth:`open` gives it the spec, :meth:`close` ends it."""
+    """The oracle's and the baseline's processes for one spec. Construction starts them, :meth:`open` gives them the spec,
+    :meth:`close` ends them."""
 
     def __init__(self, spec: KernelSpec, target: Target, settings: JudgeSettings, device: str, threads: int) -> None:
         self.spec, self.target, self.settings, self.device, self.threads = spec, target, settings, device, threads
@@ -56,13 +59,16 @@ class Reference:
             "TORCHINDUCTOR_COMPILE_THREADS": "1" if device == "cpu" else "8",
             VARIABLE: str(home()),
         }
-        self.server = Server(
-            "evaluators.judge.oracle", [], environment(self.folder.name, threads, extra), self.folder.name
-        )
+        env = environment(self.folder.name, threads, extra)
+        self.server = Server("evaluators.judge.oracle", [], env, self.folder.name)
+        pinned = {**env, **PINNED} if device == "cpu" else env
+        self.baseline = Server("evaluators.judge.baseline", [], pinned, self.folder.name)
         self.flush_bytes = 3 * target.l2_bytes if device == "cuda" else 0
         self.seeds: dict[int, int] = {}
         self.baselines: Baselines | None = None
-        self.stopped = False
+        self.opened: dict[str, Any] = {}
+        self.stopped: set[int] = set()
+        """Which of its processes were stopped."""
         self.processors = os.sched_getaffinity(self.server.pid)
         self.ipc = False
         self.sets = 0
@@ -84,13 +90,11 @@ class Reference:
     def open(self, ipc: bool, dims: dict[str, int] | None = None) -> Reference:
         """Hand the spec over; tensors travel by device IPC with ``ipc``. Raises :class:`JudgeError`, after which it is closed."""
         try:
-            opened, _ = self.server.ask(
-                {
-                    "op": "open", "spec": self.spec.to_json(), "device": self.device, "threads": self.threads,
-                    "seed": secrets.randbits(40), "flush_bytes": self.flush_bytes, "ipc": ipc, "dims": dims,
-                },
-                _PREPARE_S,
-            )  # fmt: skip
+            self.opened = {
+                "op": "open", "spec": self.spec.to_json(), "device": self.device, "threads": self.threads,
+                "seed": secrets.randbits(40), "flush_bytes": self.flush_bytes, "ipc": ipc, "dims": dims,
+            }  # fmt: skip
+            opened, _ = self.server.ask(self.opened, _PREPARE_S)
         except JudgeError:
             self.close()
             raise
@@ -144,28 +148,52 @@ class Reference:
                 self.variants[name] = place
         return self.variants[name]
 
+    @property
+    def alive(self) -> bool:
+        """Whether its processes still run."""
+        return self.server.alive and self.baseline.alive
+
     def pause(self) -> None:
-        """Stop the oracle while the candidate is timed; returns when it stands still."""
-        if not self.stopped:
-            self.server.pause()
-            procfs.wait_stopped(self.server.pid)
-            self.stopped = True
+        """Stop both processes while the candidate is timed; returns when they stand still."""
+        self._stop(self.server)
+        self._stop(self.baseline)
 
     def go(self) -> None:
         """Wake the oracle, whoever stopped it."""
-        self.server.go()
-        self.stopped = False
+        self._wake(self.server)
+
+    def _stop(self, server: Server) -> None:
+        if server.pid not in self.stopped:
+            server.pause()
+            procfs.wait_stopped(server.pid)
+            self.stopped.add(server.pid)
+
+    def _wake(self, server: Server) -> None:
+        server.go()
+        self.stopped.discard(server.pid)
+
+    def _ask_baseline(self, message: dict[str, Any], timeout: float, fds: Sequence[int] = ()) -> dict[str, Any]:
+        """A request to the baseline's process, which is woken for it; the oracle stands still meanwhile."""
+        self._stop(self.server)
+        self._wake(self.baseline)
+        return self.baseline.ask(message, timeout, fds)[0]
 
     def stock(self, batch_ms: float, known: int, outputs: bool = False) -> tuple[dict[str, Any], list[int]]:
         """The input sets of timed batches, made from the first ``known`` cases for batches of ``batch_ms``; with ``outputs`` also a block
         for the results of all. The descriptors are the caller's."""
         about, fds = self.ask({"op": "stock", "batch_ms": batch_ms, "cases": known, "outputs": outputs})
+        if not self.sets:
+            self._ask_baseline(self.opened, _PREPARE_S)
+            unpin(self.baseline.pid, self.processors)
+            self._ask_baseline({**about, "op": "stock"}, _PREPARE_S, fds)
         self.sets = about["count"]
         return about, fds
 
     def refresh(self, calls: int, offset: int, watch: Sequence[int] = ()) -> None:
         """Change the inputs of ``calls`` sets from set ``offset`` on; the results for those in ``watch`` will be asked for."""
         self.ask({"op": "refresh", "begin": offset, "calls": calls, "watch": list(watch)})
+        if self.device == "cuda" and not self.ipc:
+            self._ask_baseline({"op": "renew"}, 60.0)
 
     def side(self, baseline: str) -> Side:
         """The baseline as one side of a paired timing, once there is a stock."""
@@ -173,25 +201,26 @@ class Reference:
         def run(calls: int, offset: int, empty: bool) -> float:
             asked = {"op": "time", "baseline": baseline, "calls": calls, "offset": offset, "empty": empty}
             begin = time.perf_counter()
-            self.go()
-            self.server.ask(asked, 300.0)
+            self._wake(self.baseline)
+            self.baseline.ask(asked, 300.0)
             taken = (time.perf_counter() - begin) * 1e3
-            return taken + timing.stop(self.pause, lambda: procfs.process_ns(self.server.pid), self.device == "cuda")
+            return taken + timing.stop(
+                lambda: self._stop(self.baseline), lambda: procfs.process_ns(self.baseline.pid), self.device == "cuda"
+            )
 
         def events() -> float | None:
-            found = self.ask({"op": "events"}, 30.0)[0]["events_ms"] if self.device == "cuda" else None
+            found = self._ask_baseline({"op": "events"}, 30.0)["events_ms"] if self.device == "cuda" else None
             return None if found is None else float(found)
 
         return Side(self.pause, run, events, self.refresh, self.sets)
 
     def delivery_ms(self, calls: int) -> float:
-        """Milliseconds that this process needs to hand over the results of ``calls`` calls; the median of three."""
+        """Milliseconds that the baseline's process needs to hand over the results of ``calls`` calls; the median of three."""
         self.side("eager").run(calls, 0, False)
-        self.go()
         taken: list[float] = []
         for _ in range(4):
             begin = time.perf_counter()
-            self.server.ask({"op": "collect", "drop": len(taken) == 3}, 120.0)
+            self._ask_baseline({"op": "collect", "drop": len(taken) == 3}, 120.0)
             taken.append((time.perf_counter() - begin) * 1e3)
         self.pause()
         return statistics.median(taken[1:])  # the first one also takes memory
@@ -219,7 +248,7 @@ class Reference:
         if remembered is not None and (remembered["failure"] or not whole):
             self.baselines = Baselines(ms, "eager", remembered["failure"], _lost(remembered))
             return self.baselines
-        reply, _ = self.ask({"op": "compile", "mode": mode}, self.settings.compile_s)
+        reply = self._ask_baseline({"op": "compile", "mode": mode}, self.settings.compile_s)
         if "failed" in reply:
             self.baselines = Baselines(ms, "eager", str(reply["failed"]))
         else:
@@ -238,21 +267,30 @@ class Reference:
         return self.baselines
 
     def intact(self) -> bool:
-        """Whether the oracle's threads still have the processors and the priority they were given; where not, they get them back."""
-        kept = True
-        for tid in procfs.tasks(self.server.pid):
-            with contextlib.suppress(ProcessLookupError):
-                if os.sched_getaffinity(tid) != self.processors:
-                    kept = False
-                    os.sched_setaffinity(tid, self.processors)
-                if os.getpriority(os.PRIO_PROCESS, tid) != os.getpriority(os.PRIO_PROCESS, 0):
-                    kept = False
+        """Whether the threads of both still have the processors and the priority they were given; where not, they may run anywhere again.
+
+        OpenMP's threads in the baseline's process have a core each, in each of the two runtimes that it may hold, PyTorch's and the one of
+        what torch.compile makes.
+        """
+        kept, given = True, Counter[frozenset[int]]()
+        for server in (self.server, self.baseline) if self.sets else (self.server,):
+            for tid in procfs.tasks(server.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    where = frozenset(os.sched_getaffinity(tid))
+                    own = server is self.baseline and tid != server.pid
+                    given[where] += own
+                    if where != self.processors and not (own and given[where] <= _RUNTIMES):
+                        kept = False
+                        os.sched_setaffinity(tid, self.processors)
+                    if os.getpriority(os.PRIO_PROCESS, tid) != os.getpriority(os.PRIO_PROCESS, 0):
+                        kept = False
         return kept
 
     def close(self) -> None:
-        """End the oracle's process."""
-        self.go()
-        self.server.close()
+        """End its processes."""
+        for server in (self.server, self.baseline):
+            self._wake(server)
+            server.close()
         self.folder.cleanup()
 
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 RESAMPLES = 2000
 _SMALLEST_MS = 1e-4
+_CALIBRATIONS, _NEAR = 8, 0.1
+"""How often the number of calls per batch is mended at most, and by which share of it it may be off."""
 _REST_S = 3e-3
 """How long a process has stood still, at least, when its batch begins: one that was busy a moment ago has its first call done sooner."""
 _LATE_S = 2e-3
@@ -73,14 +75,19 @@ class Side:
         """Warm up, fix the number of calls per batch so that it takes about ``target_ms``, and learn what flushes cost where there are
         any: on ``flushes``, a side that is trusted, since what is found is subtracted.
 
+        What a batch takes beside its calls is divided by their number, so batches of both sides have to take equally long.
+
         Returns milliseconds per call, roughly.
         """
         self.calls = 1
         self.batch()
         wall = self._shorter()
-        # Grow gently: one short batch is dominated by the round trip.
-        while wall < target_ms / 2 and self.calls < self.sets:
-            self.calls = min(max(int(self.calls * min(target_ms / max(wall, 1e-3), 8.0)), self.calls + 1), self.sets)
+        for _ in range(_CALIBRATIONS):
+            # Grow gently: one short batch is dominated by the round trip.
+            better = min(max(round(self.calls * min(target_ms / max(wall, 1e-3), 8.0)), 1), self.sets)
+            if abs(better - self.calls) <= _NEAR * self.calls:
+                break
+            self.calls = better
             wall = self._shorter()
         if flushes is not None:
             self.overhead_ms = flushes.flushing(self.calls)

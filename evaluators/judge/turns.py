@@ -1,8 +1,7 @@
-"""The reference's process while it is timed: input sets that both sides run on, the baselines' calls, and what is right in a timed call."""
+"""The oracle's part in timing: the input sets that both sides run on, and what is right in a timed call."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,30 +10,23 @@ import torch
 
 from evaluators.errors import JudgeError
 from evaluators.judge import arena, wire
-from evaluators.judge.batch import Batcher
 from evaluators.judge.cases import Case
-from evaluators.judge.results import deliver
 from evaluators.judge.sharing import OUTPUT_POISON, share_bytes
 from evaluators.judge.stock import Stock, eager_ms, worth
-from evaluators.spec.calls import WithGradients
 from evaluators.spec.kernel_spec import KernelSpec
 
 
 class Turns:
-    """Batches of the baselines on one device, and the :class:`Stock` of input sets for both sides."""
+    """The :class:`Stock` of input sets for both sides, on one device."""
 
-    def __init__(self, batcher: Batcher, device: torch.device, ipc: bool) -> None:
-        self.batcher, self.device, self.ipc = batcher, device, ipc
+    def __init__(self, flush_bytes: int, device: torch.device, ipc: bool) -> None:
+        self.flush_bytes, self.device, self.ipc = flush_bytes, device, ipc
         self.stock: Stock | None = None
+        self.flush = True
+        """Whether calls are preceded by a flush, where the device has any."""
         self.inputs, self.described, self.fds = share_bytes([], ipc)
         self.results: Any = None
         """A block for the results of all sets, where a worker has to hand them over."""
-        self.copied: Any = None
-        """The input sets on the device, where their shared block is not."""
-        self.arguments: list[Any] = []
-        self.compiled: Any = None
-        self.last: dict[int, Any] = {}
-        self.places: dict[int, list[Any]] = {}
 
     def stock_up(
         self, spec: KernelSpec, model: Any, dims: Mapping[str, int] | None, known: list[Case], batch_ms: float, outputs: bool
@@ -54,9 +46,8 @@ class Turns:
             frozen = not first.inputs_may_change  # a timed call that writes to an input is killed
             self.inputs, self.described, self.fds = share_bytes([layout.pitch * count], self.ipc, frozen)
             self.stock = Stock(spec, model, self.device, dims, known, count, self.inputs[0], layout)
-            self._take_arguments(self.stock)
-            if count > 1 and layout.pitch + produced >= self.batcher.flush_bytes > 0:
-                self.batcher.spare_flushes()  # what a call reads was displaced by other calls since it was last touched
+            # No need for flushes where what a call reads was displaced by other calls since it was last touched.
+            self.flush = count == 1 or layout.pitch + produced < self.flush_bytes
             self._settle()
         made = self.stock
         if outputs and made.outputs is None:
@@ -67,7 +58,7 @@ class Turns:
             self.fds = [*self.fds, *fds]
         return {
             "count": made.count,
-            "flush": self.batcher.flush is not None,
+            "flush": self.flush,
             "tree": first.argument_tree,
             "layouts": [layout.to_json() for layout in (made.layout, made.outputs) if layout is not None],
             "blocks": self.described,
@@ -81,8 +72,6 @@ class Turns:
             for number in watch:
                 for tensor in made.outputs.views(self.results, number):
                     wire.fill(tensor, OUTPUT_POISON)
-        if self.copied is not None:
-            self.copied.copy_(made.block)
         self._settle()
 
     def judge(self, number: int, values: list[Any] | None, thorough: bool) -> dict[str, Any]:
@@ -93,48 +82,6 @@ class Turns:
                 raise JudgeError("results were asked for that have no place")
             values = made.outputs.views(self.results, number)
         return made.judge(number, [v.to(self.device) for v in values], thorough)
-
-    def compile(self, model: Any, mode: str) -> dict[str, Any]:
-        """Compile the reference with torch.compile and run it; ``failed`` says why it could not."""
-        begin = time.perf_counter()
-        self._made()
-        try:
-            self.compiled = compiled(model, None if mode == "default" else mode)
-            with torch.no_grad():
-                self.compiled(*self.arguments[0])
-                self.compiled(*self.arguments[0])
-            self._settle()
-        except Exception as error:
-            self.compiled = None
-            return {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
-        return {"seconds": time.perf_counter() - begin}
-
-    def run(self, model: Any, message: dict[str, Any]) -> None:
-        """A batch of calls, each on another input set."""
-        if model is None:
-            raise JudgeError("the compiled baseline was asked for before it was made")
-        self.last.clear()
-        call = None if message["empty"] else model
-        self.last = self.batcher.run(call, self.arguments, message["calls"], message["offset"])
-
-    def collect(self, drop: bool) -> None:
-        """Hand the last batch's results over as the candidate does, but to places that it cannot see; ``drop`` lets all of it go."""
-        made = self._made()
-        for number, result in self.last.items():
-            if number not in self.places:
-                like = made.known[0].outputs
-                self.places[number] = [torch.empty(t.shape, dtype=t.dtype, device=made.block.device) for t in like]
-            deliver(result, {"outputs": self.places[number]})
-        if drop:
-            self.last.clear()
-            self.places.clear()
-
-    def _take_arguments(self, made: Stock) -> None:
-        """The sets as the candidate sees them: in the shared block, or in a copy on the device."""
-        self.arguments = made.arguments
-        if made.block.device.type != self.device.type:
-            self.copied = made.block.to(self.device)
-            self.arguments = arena.arguments(made.known[0].argument_tree, made.layout, self.copied, made.count)
 
     def _made(self) -> Stock:
         if self.stock is None:
@@ -153,10 +100,3 @@ class Turns:
             needed = int(torch.cuda.max_memory_allocated()) - int(torch.cuda.memory_allocated())
             return max(int(torch.cuda.mem_get_info()[0]) - needed, 0) // 2
         return min(512 << 20, int(psutil.virtual_memory().total) // 16)
-
-
-def compiled(model: Any, mode: str | None) -> Any:
-    """The reference compiled; where it comes with gradients, its forward pass is, and PyTorch compiles what is backward of that."""
-    if isinstance(model, WithGradients):
-        return WithGradients(torch.compile(model.inner, mode=mode), model.upstream)
-    return torch.compile(model, mode=mode)
