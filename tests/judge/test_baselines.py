@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,9 +115,9 @@ class Kept(Reference):
     def side(self, baseline: str) -> Any:
         return Steps(3.0) if baseline == "eager" else self.compiled
 
-    def ask(self, message: dict[str, Any], timeout: float = 0.0) -> tuple[dict[str, Any], list[int]]:
+    def _ask_baseline(self, message: dict[str, Any], timeout: float, fds: Sequence[int] = ()) -> dict[str, Any]:
         self.asked += 1
-        return {}, []
+        return {}
 
 
 @pytest.fixture
