@@ -251,7 +251,7 @@ def _knowledge() -> Check:
 
 def _isolation() -> list[Check]:
     from evaluators.errors import JudgeError
-    from evaluators.judge.probe import probe
+    from evaluators.judge.processes.probe import probe
 
     try:
         found = probe()

@@ -21,8 +21,8 @@ from typing import Any
 from evaluators.errors import SpecError, TraceError
 from evaluators.ir import plain
 from evaluators.ir.kernel import Program
-from evaluators.judge.channel import Channel, Closed, pair
-from evaluators.judge.processes import environment
+from evaluators.judge.processes.channel import Channel, Closed, pair
+from evaluators.judge.processes.processes import environment
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 

@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from evaluators.errors import EvaluatorError, SpecError, TraceError
-from evaluators.judge.channel import Channel
-from evaluators.judge.isolation import die_with_parent
+from evaluators.judge.processes.channel import Channel
+from evaluators.judge.processes.isolation import die_with_parent
 from evaluators.spec.kernel_spec import KernelSpec
 
 
@@ -37,7 +37,7 @@ def main(fd: int) -> None:
 def _tried(spec: KernelSpec, request: dict[str, Any], channel: Channel) -> dict[str, Any]:
     import torch
 
-    from evaluators.judge import wire
+    from evaluators.judge.memory import wire
     from evaluators.spec.inputs import make_inputs
     from evaluators.spec.model import build_model, constructor_arguments, signature
     from evaluators.spec.running import reference_namespace
@@ -127,7 +127,7 @@ def _where(spec: KernelSpec) -> str:
 
 def _carried(spec: KernelSpec, what: str, value: Any, tensors: list[Any] | None = None) -> None:
     """Raise SpecError where a value holds something that cannot go from process to process."""
-    from evaluators.judge import wire
+    from evaluators.judge.memory import wire
 
     try:
         wire.flatten(value, [] if tensors is None else tensors)

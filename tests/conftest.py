@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from evaluators.judge import device_lock
+from evaluators.judge.processes import device_lock
 
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")

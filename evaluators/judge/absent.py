@@ -15,13 +15,13 @@ from evaluators import languages
 from evaluators.candidate import Candidate, Twin
 from evaluators.errors import CompileFailed, JudgeError, SourceRejected
 from evaluators.judge import further
-from evaluators.judge.isolation import READ_ONLY
-from evaluators.judge.processes import Failed, Server, environment
+from evaluators.judge.processes.isolation import READ_ONLY
+from evaluators.judge.processes.processes import Failed, Server, environment
+from evaluators.judge.processes.workers import Worker
 from evaluators.judge.reference import Reference
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
 from evaluators.judge.weak import weakness
-from evaluators.judge.workers import Worker
 from evaluators.languages.base import Build
 from evaluators.spec.inputs import resolve_dims
 from evaluators.spec.kernel_spec import KernelSpec
@@ -53,7 +53,7 @@ class Absent:
             place = tempfile.mkdtemp(dir=self.folder.name)
             frozen = {READ_ONLY: tempfile.gettempdir()} if self.settings.namespaces else {}
             env = environment(place, self.threads, {**extra, **frozen})
-            self.servers[name] = Server("evaluators.judge.zygote", ["numpy", "triton"], env, place)
+            self.servers[name] = Server("evaluators.judge.processes.zygote", ["numpy", "triton"], env, place)
         return self.servers[name]
 
     def reference(self, dims: Mapping[str, int] | None) -> Reference:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from evaluators.judge.processes import Failed
+from evaluators.judge.processes.processes import Failed
 
 if TYPE_CHECKING:
     from evaluators.judge.reference import Reference

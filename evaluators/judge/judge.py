@@ -22,20 +22,20 @@ from evaluators.home import home
 from evaluators.ir.kernel import Program
 from evaluators.judge import facts, further
 from evaluators.judge.absent import Absent, evaluate_absent
-from evaluators.judge.attribution import mostly_libraries
-from evaluators.judge.contest import Contest
-from evaluators.judge.device_lock import DeviceLock
 from evaluators.judge.diagnose import diagnose
-from evaluators.judge.fallback import allowed
-from evaluators.judge.isolation import READ_ONLY
-from evaluators.judge.processes import PINNED, Failed, Server, environment, unpin
+from evaluators.judge.processes.device_lock import DeviceLock
+from evaluators.judge.processes.isolation import READ_ONLY
+from evaluators.judge.processes.processes import PINNED, Failed, Server, environment, unpin
+from evaluators.judge.processes.replies import clean
+from evaluators.judge.processes.transport import usable_ipc
+from evaluators.judge.processes.workers import Worker
 from evaluators.judge.reference import Reference
-from evaluators.judge.replies import clean
 from evaluators.judge.session import Session, phase
 from evaluators.judge.settings import JudgeSettings
-from evaluators.judge.transport import usable_ipc
+from evaluators.judge.timing.contest import Contest
 from evaluators.judge.weak import Weak, weakness
-from evaluators.judge.workers import Worker
+from evaluators.judge.whose.attribution import mostly_libraries
+from evaluators.judge.worker.fallback import allowed
 from evaluators.languages.sightings import CLOSER
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
@@ -169,7 +169,7 @@ class Judge:
                 if self.absent is None:
                     self.absent = Absent(self.spec, self.target, self.settings, self.threads)
                 return self._close(evaluate_absent(self.absent, candidate, build, base, phases), phases)
-            self._start(phases)
+            self._start(phases, timed)
             assert self.reference is not None
             assert self.zygote is not None
             with Session(build, self.zygote, self.reference, self.settings, self.triton_seed) as session:
@@ -314,7 +314,7 @@ class Judge:
             return None, self._untraced
         return roofline(work(program), self.target, measured.candidate_ms if measured else None), ""
 
-    def _start(self, phases: dict[str, float]) -> None:
+    def _start(self, phases: dict[str, float], timed: bool) -> None:
         """Start what is not running: the zygote, the reference. Where one has died since, both are started afresh."""
         gone = self.zygote is not None and not self.zygote.alive
         if gone or (self.reference is not None and not self.reference.alive):
@@ -331,6 +331,8 @@ class Judge:
                     if starting is not None:
                         starting.close()
                     raise
+        if timed and (reference := starting or self.reference):
+            reference.start_baseline()
         if starting is not None:
             with phase(phases, "reference"):
                 ipc = self.device == "cuda" and usable_ipc(str(home() / "cache"))
@@ -349,7 +351,7 @@ class Judge:
         frozen = self.device == "cpu" and self.settings.namespaces
         extra = {READ_ONLY: tempfile.gettempdir()} if frozen else {}
         env = environment(self.folder.name, self.threads, {**extra, **(PINNED if self.device == "cpu" else {})})
-        self.zygote = Server("evaluators.judge.zygote", preload, env, self.folder.name)
+        self.zygote = Server("evaluators.judge.processes.zygote", preload, env, self.folder.name)
         self.zygote.ready()
         unpin(self.zygote.pid, os.sched_getaffinity(0))
         if self.device == "cuda":

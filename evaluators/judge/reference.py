@@ -19,10 +19,11 @@ from typing import Any
 
 from evaluators.errors import JudgeError
 from evaluators.home import VARIABLE, home
-from evaluators.judge import procfs, timing
-from evaluators.judge.processes import PINNED, Server, environment, unpin
+from evaluators.judge.processes import procfs
+from evaluators.judge.processes.processes import PINNED, Server, environment, unpin
 from evaluators.judge.settings import JudgeSettings
-from evaluators.judge.timing import Side, alternate
+from evaluators.judge.timing import timing
+from evaluators.judge.timing.timing import Side, alternate
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.target import Target
 
@@ -46,8 +47,8 @@ class Baselines:
 
 
 class Reference:
-    """The oracle's and the baseline's processes for one spec. Construction starts them, :meth:`open` gives them the spec,
-    :meth:`close` ends them."""
+    """The oracle's and the baseline's processes for one spec. Construction starts the former, :meth:`open` gives it the spec,
+    :meth:`close` ends both."""
 
     def __init__(self, spec: KernelSpec, target: Target, settings: JudgeSettings, device: str, threads: int) -> None:
         self.spec, self.target, self.settings, self.device, self.threads = spec, target, settings, device, threads
@@ -60,9 +61,10 @@ class Reference:
             VARIABLE: str(home()),
         }
         env = environment(self.folder.name, threads, extra)
-        self.server = Server("evaluators.judge.oracle", [], env, self.folder.name)
-        pinned = {**env, **PINNED} if device == "cpu" else env
-        self.baseline = Server("evaluators.judge.baseline", [], pinned, self.folder.name)
+        self.server = Server("evaluators.judge.oracle.oracle", [], env, self.folder.name)
+        self.pinned = {**env, **PINNED} if device == "cpu" else env
+        self.timers: list[Server] = []
+        """The baseline's process, once something is to be timed."""
         self.flush_bytes = 3 * target.l2_bytes if device == "cuda" else 0
         self.seeds: dict[int, int] = {}
         self.baselines: Baselines | None = None
@@ -134,8 +136,8 @@ class Reference:
         return self.places
 
     def other(self, name: str, cases: list[int], **more: Any) -> Reference | None:
-        """This reference with other parameters or on repaired inputs (:mod:`evaluators.judge.variants`), made once, with cases of these
-        numbers; ``None`` where there is no such."""
+        """This reference with other parameters or on repaired inputs, made once, with cases of these numbers; ``None`` where there is no
+        such. See :mod:`evaluators.judge.oracle.variants`."""
         if name not in self.variants:
             seeds = [secrets.randbits(40) for _ in cases]
             found, _ = self.ask({"op": "variant", "name": name, "cases": cases, "seeds": seeds, **more})
@@ -149,14 +151,25 @@ class Reference:
         return self.variants[name]
 
     @property
+    def baseline(self) -> Server:
+        """The baseline's process."""
+        self.start_baseline()
+        return self.timers[0]
+
+    def start_baseline(self) -> None:
+        """Start the baseline's process, unless it runs: what it imports takes seconds, in which a candidate can be checked."""
+        if not self.timers:
+            self.timers.append(Server("evaluators.judge.timing.baseline", [], self.pinned, self.folder.name))
+
+    @property
     def alive(self) -> bool:
         """Whether its processes still run."""
-        return self.server.alive and self.baseline.alive
+        return all(server.alive for server in (self.server, *self.timers))
 
     def pause(self) -> None:
-        """Stop both processes while the candidate is timed; returns when they stand still."""
-        self._stop(self.server)
-        self._stop(self.baseline)
+        """Stop its processes while the candidate is timed; returns when they stand still."""
+        for server in (self.server, *self.timers):
+            self._stop(server)
 
     def go(self) -> None:
         """Wake the oracle, whoever stopped it."""
@@ -273,11 +286,11 @@ class Reference:
         what torch.compile makes.
         """
         kept, given = True, Counter[frozenset[int]]()
-        for server in (self.server, self.baseline) if self.sets else (self.server,):
+        for server in (self.server, *(self.timers if self.sets else ())):
             for tid in procfs.tasks(server.pid):
                 with contextlib.suppress(ProcessLookupError):
                     where = frozenset(os.sched_getaffinity(tid))
-                    own = server is self.baseline and tid != server.pid
+                    own = server is not self.server and tid != server.pid
                     given[where] += own
                     if where != self.processors and not (own and given[where] <= _RUNTIMES):
                         kept = False
@@ -288,7 +301,7 @@ class Reference:
 
     def close(self) -> None:
         """End its processes."""
-        for server in (self.server, self.baseline):
+        for server in (self.server, *self.timers):
             self._wake(server)
             server.close()
         self.folder.cleanup()

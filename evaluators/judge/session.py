@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from evaluators.judge import peek, procfs
-from evaluators.judge.attribution import attribute
-from evaluators.judge.page import PAGE_WORDS, Page, seal
-from evaluators.judge.peek import Blocks
-from evaluators.judge.processes import Failed, Server
+from evaluators.judge.memory.page import PAGE_WORDS, Page, seal
+from evaluators.judge.processes import peek, procfs
+from evaluators.judge.processes.peek import Blocks
+from evaluators.judge.processes.processes import Failed, Server
+from evaluators.judge.processes.workers import Worker
 from evaluators.judge.reference import Reference
 from evaluators.judge.settings import JudgeSettings
-from evaluators.judge.workers import Worker
+from evaluators.judge.whose.attribution import attribute
 from evaluators.languages.base import Build
 from evaluators.verdict import Accuracy
 

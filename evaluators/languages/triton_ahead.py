@@ -145,7 +145,7 @@ def compile_ahead(message: dict[str, Any], import_text: Callable[[str], Any]) ->
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from evaluators.judge import wire
+    from evaluators.judge.memory import wire
 
     target = message["target"]
     driver = TargetDriver(target["backend"], target["arch"], target["warp_size"])

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from evaluators.judge import cases, wire
+from evaluators.judge.memory import wire
+from evaluators.judge.oracle import cases
 from evaluators.lint.finding import Finding
 from evaluators.lint.recording import Recording
 from evaluators.lint.subject import Subject

@@ -11,8 +11,8 @@ import sys
 import traceback
 import warnings
 
-from evaluators.judge.channel import Channel, Closed
-from evaluators.judge.isolation import confine, die_with_parent
+from evaluators.judge.processes.channel import Channel, Closed
+from evaluators.judge.processes.isolation import confine, die_with_parent
 from evaluators.lint.checks import Asked, examine_all
 from evaluators.spec.kernel_spec import KernelSpec
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evaluators.judge.channel import Channel, Closed, pair
-from evaluators.judge.processes import environment
+from evaluators.judge.processes.channel import Channel, Closed, pair
+from evaluators.judge.processes.processes import environment
 from evaluators.lint.checks import RUN_S
 from evaluators.lint.finding import Finding, LintReport, RepairState
 from evaluators.spec.kernel_spec import KernelSpec

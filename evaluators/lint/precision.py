@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from evaluators.judge import accuracy
+from evaluators.judge.oracle import accuracy
 from evaluators.lint.finding import Finding, Severity
 from evaluators.lint.recording import Recording
 from evaluators.lint.subject import Subject

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from evaluators.judge import accuracy, cases, wire
+from evaluators.judge.memory import wire
+from evaluators.judge.oracle import accuracy, cases
 from evaluators.spec.kernel_spec import KernelSpec
 from evaluators.spec.model import build_model, signature
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from evaluators.judge import wire
+from evaluators.judge.memory import wire
 from evaluators.lint import dependence, trivial
 from evaluators.lint.clock import Clock
 from evaluators.lint.finding import WEAK, Finding

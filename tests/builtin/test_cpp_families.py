@@ -18,7 +18,7 @@ from torch import Tensor
 from agent.proposers.builtin.cpp import facts, render_module
 from agent.proposers.builtin.plan import Choice
 from evaluators.ir.kernel import Program
-from evaluators.judge.accuracy import errors
+from evaluators.judge.oracle.accuracy import errors
 from knowledge.exemplars import Exemplar, load_all
 from tests.builtin.candidates import load_candidate
 from tests.ir.test_trace import program_of

@@ -82,8 +82,9 @@ def test_commands_exist(page: Path) -> None:
 
 def test_judge_page_states_the_rule_that_is_applied() -> None:
     """Constants of the accuracy rule, the statuses, and the settings of timing are the code's."""
-    from evaluators.judge import accuracy, timing
+    from evaluators.judge.oracle import accuracy
     from evaluators.judge.settings import JudgeSettings
+    from evaluators.judge.timing import timing
     from evaluators.verdict import Status
 
     page = text("docs/judge.md")

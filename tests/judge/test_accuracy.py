@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from evaluators.judge import accuracy
-from evaluators.judge.cases import build_case, compare
+from evaluators.judge.oracle import accuracy
+from evaluators.judge.oracle.cases import build_case, compare
 from evaluators.spec.inputs import make_inputs
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec, Tolerance
 from evaluators.spec.model import build_model

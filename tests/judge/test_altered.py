@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from evaluators.judge import altered, cases, wire
+from evaluators.judge.memory import wire
+from evaluators.judge.oracle import altered, cases
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
 from evaluators.spec.model import build_model
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from evaluators.judge import replies
-from evaluators.judge.attribution import attribute, record
+from evaluators.judge.processes import replies
+from evaluators.judge.whose.attribution import attribute, record
 
 SOURCE = """
 import triton

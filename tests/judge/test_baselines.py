@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from evaluators.judge import reference as module
-from evaluators.judge.contest import Contest
 from evaluators.judge.reference import Baselines, Reference
 from evaluators.judge.settings import JudgeSettings
+from evaluators.judge.timing.contest import Contest
 
 
 class Steps:

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from evaluators import targets
-from evaluators.judge import fence, wire_host
-from evaluators.judge.guard import Guard
 from evaluators.judge.judge import Judge
-from evaluators.judge.recorder import Recorder
+from evaluators.judge.memory import fence, wire_host
+from evaluators.judge.worker.guard import Guard
+from evaluators.judge.worker.recorder import Recorder
 from evaluators.spec.kernel_spec import InputSpec
 from tests.judge.conftest import CPU, MODEL, make_spec, native, triton
 from tests.judge.test_judging import QUICK

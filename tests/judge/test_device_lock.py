@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from evaluators.errors import JudgeError
-from evaluators.judge import device_lock
-from evaluators.judge.device_lock import DeviceLock
+from evaluators.judge.processes import device_lock
+from evaluators.judge.processes.device_lock import DeviceLock
 
 HOLDER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from evaluators.judge.device_lock import DeviceLock
+from evaluators.judge.processes.device_lock import DeviceLock
 with DeviceLock("cpu", 60).held(sys.argv[2] == "alone"):
     print("has it", flush=True)
     sys.stdin.read()

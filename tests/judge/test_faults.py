@@ -116,7 +116,7 @@ def test_children_do_not_outlive_the_worker(judge: Judge) -> None:
     found = judge.evaluate(native(c(escape, "#include <unistd.h>\n")), timed=False)
     assert found.status == "correct", found.message
     assert judge.zygote is not None
-    from evaluators.judge.procfs import descendants
+    from evaluators.judge.processes.procfs import descendants
 
     # They are killed before the verdict is given; a loaded machine may take a moment to reap them.
     deadline = time.monotonic() + 20

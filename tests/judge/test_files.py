@@ -15,8 +15,8 @@ import pytest
 from agent.doctor import examine
 from evaluators import landlock, places
 from evaluators.errors import CompileFailed
-from evaluators.judge import procfs
 from evaluators.judge.judge import Judge
+from evaluators.judge.processes import procfs
 from evaluators.judge.session import Session
 from evaluators.judge.settings import JudgeSettings
 from evaluators.languages import cpp
@@ -41,7 +41,7 @@ def trying(statement: str) -> str:
 
 
 READ = {
-    "the judge's text": "Path(sys.modules['evaluators.judge.worker'].__file__).read_text()",
+    "the judge's text": "Path(sys.modules['evaluators.judge.worker.worker'].__file__).read_text()",
     "folders beside its own": "os.listdir('..')",
     "its user's home": "os.listdir(HOME)",
     "the judge's environment": f"Path('/proc/{os.getpid()}/environ').read_bytes()",

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from evaluators.judge import hard, sizes
 from evaluators.judge.judge import Judge
+from evaluators.judge.oracle import hard, sizes
 from evaluators.spec.kernel_spec import Dim, InputSpec, KernelSpec
 from evaluators.spec.model import build_model
 from tests.judge.conftest import CPU, MODEL, ROW_SUM, make_spec, native

@@ -18,7 +18,7 @@ def test_every_probe_gets_its_verdict() -> None:
 
 
 def test_device_blocks_reach_another_process_or_the_judge_knows(tmp_path: object) -> None:
-    from evaluators.judge.transport import usable_ipc
+    from evaluators.judge.processes.transport import usable_ipc
 
     assert usable_ipc(str(tmp_path)) in (True, False)
     assert usable_ipc(str(tmp_path)) is usable_ipc(str(tmp_path))

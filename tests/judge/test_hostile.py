@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluators.candidate import Candidate
-from evaluators.judge import replies
 from evaluators.judge.judge import Judge
+from evaluators.judge.processes import replies
 from evaluators.judge.settings import JudgeSettings
 from tests.judge.conftest import CPU, MODEL, native, row_sum_spec
 from tests.languages.test_untrusted import UNREADABLE

@@ -154,7 +154,8 @@ def test_a_language_the_target_does_not_run_is_rejected(judge: Judge) -> None:
 def test_large_inputs_are_kept_once_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from evaluators.judge import oracle, wire
+    from evaluators.judge.memory import wire
+    from evaluators.judge.oracle import oracle
 
     monkeypatch.setattr(oracle, "LARGE", 0)
     holder = oracle.Oracle()

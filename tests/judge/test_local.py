@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.judge.cases import build_case, compare
-from evaluators.judge.local import DRAWS
+from evaluators.judge.oracle.cases import build_case, compare
+from evaluators.judge.oracle.local import DRAWS
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
 from evaluators.spec.model import build_model
 from tests.judge.conftest import make_spec

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from agent.search.fitness import diagnosis_of, is_broken, is_correct
 from evaluators.ir.facts import Work
-from evaluators.judge import wire, wire_host
-from evaluators.judge.cases import fingerprint
-from evaluators.judge.channel import Closed, pair
 from evaluators.judge.diagnose import diagnose
+from evaluators.judge.memory import wire, wire_host
+from evaluators.judge.oracle.cases import fingerprint
+from evaluators.judge.processes.channel import Closed, pair
 from evaluators.roofline import roofline
 from evaluators.target import Target
 from evaluators.verdict import Evaluation, Status, Timing

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from evaluators.judge import patterns
+from evaluators.judge.oracle import patterns
 
 
 def said(change: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...] = (48, 83)) -> str:

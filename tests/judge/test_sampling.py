@@ -14,9 +14,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.judge import procfs, symbols, whose
-from evaluators.judge.sampling import Samples, limits
-from evaluators.judge.whose import MINE, NOWHERE, OTHERS, Own, Place
+from evaluators.judge.processes import procfs
+from evaluators.judge.whose import symbols, whose
+from evaluators.judge.whose.sampling import Samples, limits
+from evaluators.judge.whose.whose import MINE, NOWHERE, OTHERS, Own, Place
 
 TORCH = Place(f"{Path(torch.__file__).parent.resolve()}/lib/libtorch_cpu.so", 64)
 SYSTEM = next(os.path.dirname(a.path) for a in procfs.Code(os.getpid()).areas if "/libc." in a.path)
@@ -100,7 +101,7 @@ def test_copies_by_pytorch_are_plumbing(monkeypatch: pytest.MonkeyPatch) -> None
     copying = TORCH._replace(offset=128)
     leading = TORCH._replace(offset=192)
     names = {copying: "memory", leading: "interpreter"}
-    monkeypatch.setattr("evaluators.judge.sampling.by_name", lambda p: names.get(p) or whose.kind(p))
+    monkeypatch.setattr("evaluators.judge.whose.sampling.by_name", lambda p: names.get(p) or whose.kind(p))
     assert not samples((30, [leading]), (3, [MINE])).said
     found = samples((30, [copying]), (10, [MINE]), (2, [TORCH]))
     assert not found.said
@@ -109,7 +110,7 @@ def test_copies_by_pytorch_are_plumbing(monkeypatch: pytest.MonkeyPatch) -> None
     }  # fmt: skip
     assert samples((30, [copying]), (10, [MINE]), (12, [TORCH])).said
     # Without names what copies cannot be told, so that only most of the time says something.
-    monkeypatch.setattr("evaluators.judge.sampling.by_name", lambda p: None if p == TORCH else whose.kind(p))
+    monkeypatch.setattr("evaluators.judge.whose.sampling.by_name", lambda p: None if p == TORCH else whose.kind(p))
     assert not samples((30, [TORCH]), (30, [MINE])).said
     assert samples((30, [TORCH]), (10, [MINE])).said
 

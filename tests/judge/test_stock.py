@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from evaluators.judge import arena, cases, stock, wire, wire_host
+from evaluators.judge.memory import arena, wire, wire_host
+from evaluators.judge.oracle import cases, stock
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
 from evaluators.spec.model import build_model
 from tests.judge.conftest import make_spec

@@ -11,10 +11,11 @@ from dataclasses import replace
 import pytest
 
 from evaluators.candidate import Candidate
-from evaluators.judge import batches, peek, procfs
 from evaluators.judge.judge import Judge
-from evaluators.judge.processes import Failed
+from evaluators.judge.processes import peek, procfs
+from evaluators.judge.processes.processes import Failed
 from evaluators.judge.settings import JudgeSettings
+from evaluators.judge.timing import batches
 from evaluators.spec.kernel_spec import InputSpec
 from tests.judge.conftest import CPU, ROW_SUM, make_spec, native, row_sum_spec
 
@@ -117,7 +118,7 @@ return y
 )
 FEWER = """
 def patch(keep_books):
-    batcher = torch.sys.modules["evaluators.judge.batch"].Batcher
+    batcher = torch.sys.modules["evaluators.judge.worker.batch"].Batcher
     run = batcher.run
 
     def fewer(self, call, arguments, calls, offset):
@@ -159,7 +160,7 @@ class Late(list):
 
 """
 NO_PLACE = """
-torch.sys.modules["evaluators.judge.batch"]._put_down = lambda *_: None
+torch.sys.modules["evaluators.judge.worker.batch"]._put_down = lambda *_: None
 """
 
 
@@ -266,7 +267,7 @@ def test_work_put_off_until_results_are_handed_over_is_on_the_clock(
     monkeypatch.setattr(peek, "readable", lambda *_: False)
     debt = """
 OWED = [0]
-worker = torch.sys.modules["evaluators.judge.worker"]
+worker = torch.sys.modules["evaluators.judge.worker.worker"]
 deliver = worker.deliver
 
 
@@ -306,7 +307,7 @@ def test_elements_that_share_memory_are_not_written(returned: str, status: str) 
 
 def test_a_stopped_worker_that_uses_processor_time_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not assumed but measured: here the worker goes on although it was stopped."""
-    monkeypatch.setattr("evaluators.judge.workers.Worker.pause", lambda self: None)
+    monkeypatch.setattr("evaluators.judge.processes.workers.Worker.pause", lambda self: None)
     busy = ROW_SUM.replace(
         "{\n    for", "{\n    static std::thread t([] { for (volatile long i = 0;; ++i); });\n    for", 1
     )

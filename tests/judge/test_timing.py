@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.judge import timing
+from evaluators.judge.timing import timing
 
 ratios = st.floats(0.01, 100, allow_nan=False)
 

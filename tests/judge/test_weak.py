@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from evaluators.judge import variants, weak
+from evaluators.judge import weak
 from evaluators.judge.judge import Judge
-from evaluators.judge.oracle import Oracle
+from evaluators.judge.oracle import variants
+from evaluators.judge.oracle.oracle import Oracle
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec, Tolerance
 from tests.judge.conftest import CPU, make_spec, native
 from tests.judge.test_judging import QUICK

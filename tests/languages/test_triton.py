@@ -13,8 +13,8 @@ from evaluators import targets
 from evaluators.candidate import Twin
 from evaluators.errors import SourceRejected
 from evaluators.judge.absent import shrink
-from evaluators.judge.cases import elements
 from evaluators.judge.judge import Judge
+from evaluators.judge.oracle.cases import elements
 from evaluators.languages import triton, triton_interpreter
 from evaluators.languages.triton_resources import amd_resources
 from evaluators.spec.kernel_spec import Dim, InputSpec

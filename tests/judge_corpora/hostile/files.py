@@ -98,7 +98,7 @@ template <class Attack> static bool free_child(Attack attack) {
 """
 _REACH = """
 Path = torch.sys.modules["pathlib"].Path
-judge = Path(torch.sys.modules["evaluators.judge.worker"].__file__).parent
+judge = Path(torch.sys.modules["evaluators.judge.worker.worker"].__file__).parent
 
 
 def reached(attack):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluators import places
-from evaluators.judge import procfs
+from evaluators.judge.processes import procfs
 
 MARK = "hostile-trace"
 """Name of what attacks write where they should not."""

@@ -1,0 +1,1 @@
+"""Who is faster: turns of candidate and baseline, batches of calls, and what their times amount to."""

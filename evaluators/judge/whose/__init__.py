@@ -1,0 +1,1 @@
+"""Whose work a candidate's time is: its own code's, or a library's."""

@@ -1,0 +1,1 @@
+"""What runs in the candidate's process, beside the candidate. Nothing here decides anything."""
