@@ -196,7 +196,8 @@ class Session:
             return
         shared = procfs.shared_memory(self.worker.pid)
         for number, (found, alias) in enumerate(zip(outputs, self.aliases, strict=False)):
-            if not alias and any(begin <= found["at"] < end for begin, end in shared):
+            first, last = found["at"], found["at"] + span(found)
+            if not alias and any(begin <= last and first < end for begin, end in shared):
                 raise Failed(
                     "mismatch",
                     f"output {number} is memory of an input, which the reference's is not: return a tensor of its own",
@@ -216,6 +217,13 @@ class Session:
                     raise
                 known[f"{name}_unknown"] = failure.message[:200]  # says nothing of the candidate's results
         return known
+
+
+def span(output: dict[str, Any]) -> int:
+    """Bytes from the first to the last element of a described output, less one."""
+    steps = sum((n - 1) * t for n, t in zip(output["shape"], output["stride"], strict=True))
+    bits = re.search(r"\d+", output["dtype"])
+    return (steps + 1) * (int(bits[0]) // 8 if bits else 1) - 1 if 0 not in output["shape"] else -1
 
 
 @contextmanager

@@ -51,6 +51,29 @@ def test_no_two_sets_are_alike_and_every_turn_changes_all_it_uses(count: int) ->
     assert len({t.numpy().tobytes() for t in after}) == count
 
 
+def test_tiny_tensors_and_whole_numbers_differ_from_set_to_set() -> None:
+    """One number, and integers: windows of what little there is would be alike, or tell the rest by their first few."""
+    numbers = InputSpec("i", (300,), "int64", "randint", {"low": 0, "high": 1000})
+    spec = make_spec("x * s + i.sum()", X, InputSpec("s", (1,)), numbers, args="x, s, i")
+    made = stocked(spec, 400)
+    scalars = {float(inputs(made, k)[1]) for k in range(400)}
+    assert len(scalars) > 390
+    windows = [inputs(made, k)[2] for k in range(400)]
+    pool = made.tensors[2].pool
+    alike = [bool((pool.unfold(0, 300, 1) == w).all(1).any()) for w in windows[:20]]
+    assert not any(alike)
+
+
+def test_changes_reach_maxima_of_rows() -> None:
+    """What is kept of a window's maxima is wrong for some row in nearly every set."""
+    made = stocked(make_spec("x.amax(-1)", InputSpec("x", (4, 4096))), 40)
+    moved = 0
+    for k in range(40):
+        x = inputs(made, k)[0].reshape(4, 4096)
+        moved += bool((x.amax(-1) == made.tensors[0].extremes[0].reshape(-1, 1)).any())
+    assert moved > 30
+
+
 def test_values_stay_within_what_the_spec_describes() -> None:
     spec = make_spec(
         "w[i].sum(0) + torch.diff(o)[0] + p[0]",

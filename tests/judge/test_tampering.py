@@ -385,7 +385,7 @@ def test_a_librarys_work_is_seen_by_whose_code_runs(name: str) -> None:
 
 def test_claims_that_lag_behind_the_clock_are_lies() -> None:
     made = object.__new__(batches.Batches)
-    made.behind, made.crowded = [True, False, False, True, False], []
+    made.behind, made.used_ns, made.lasted_s = [True, False, False, True, False], [], []
     made.judge_progress()  # a busy machine delays now and then
     made.behind = [True, False, True, False]
     with pytest.raises(Failed, match="in no time"):

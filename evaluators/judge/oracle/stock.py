@@ -34,6 +34,9 @@ _REWRITTEN = {"cpu": 64 << 20, "cuda": 16 << 30}
 """Bytes of inputs that are rewritten before a turn; of what is beyond, single elements change."""
 _DRAWS = 64
 _SINGLE = 4
+_EXTREMES = 8
+"""Of floating numbers, half of the elements that change get one of so many of the largest or of the smallest known, in turn: these change a
+maximum as well as a sum."""
 _LOOSER = 2.0
 """The reference's result in its own type stands for the oracle's, with so many times the limits; what is beyond is judged by the rule."""
 _NEAREST = 0.8
@@ -53,6 +56,8 @@ class _Tensor:
     """The number towards which the numbers of a window are drawn, each set's by another factor; ``None``: they are left as they are."""
     singles: int
     """Elements of a row that change in each turn."""
+    extremes: Any
+    """The largest and the smallest numbers; ``None`` where there are none to speak of."""
 
 
 class Stock:
@@ -171,13 +176,16 @@ class Stock:
         rows = self.layout.rows(self.block, index, self.count, extent)
         independent = item is not None and item.dist in _INDEPENDENT
         share = 0.0 if independent else self._share
-        singles = max(_SINGLE, int(share * extent)) if rows.is_floating_point() and extent > 1 else 0
+        moves = extent > 1 and (rows.is_floating_point() or independent)
+        singles = max(_SINGLE, int(share * extent)) if moves else 0
         pool = None
         small = extent * rows.element_size() <= _REWRITTEN[self.device.type]
         if independent and extent and small:
             pool = self._pool(index, base[:2], extent)
         anchor = _anchor(item) if item is not None and rows.is_floating_point() else None
-        return _Tensor(rows, base, pool, anchor, min(singles, extent))
+        return _Tensor(
+            rows, base, pool, anchor, min(singles, extent), _extremes(base[0]) if moves and independent else None
+        )
 
     def _pool(self, index: int, flat: list[Any], extent: int) -> Any:
         """More numbers like those of an input: the cases' own, and where a row is short, further draws."""
@@ -206,9 +214,12 @@ class Stock:
                     self._single_elements(tensor, tensor.rows[run])
 
     def _windows(self, pool: Any, count: int, extent: int) -> Any:
-        """``count`` overlapping windows of ``extent`` numbers of the pool, each a random step after the one before."""
+        """``count`` overlapping windows of ``extent`` numbers of the pool, each a random step after the one before; of a pool too small for
+        that, random numbers."""
         room = pool.numel() - extent
-        step = self.draw.randint(1, max(1, room // count)) if room >= count else 0
+        if room < count:
+            return pool[torch.randint(pool.numel(), (count, extent), generator=self.generator, device=pool.device)]
+        step = self.draw.randint(1, max(1, room // count))
         begin = self.draw.randint(0, max(0, room - step * (count - 1)))
         return pool.as_strided((count, extent), (step, 1), begin)
 
@@ -226,7 +237,20 @@ class Stock:
         count, extent = rows.shape
         shape = (count, tensor.singles)
         at, source = (torch.randint(extent, shape, generator=self.generator, device=rows.device) for _ in range(2))
-        rows.scatter_(1, at, self.draw.choice(tensor.base)[source])
+        values = self.draw.choice(tensor.base)[source]
+        if tensor.extremes is not None:
+            half = values[:, shape[1] // 2 :]
+            drawn = torch.randint(tensor.extremes.shape[1], half.shape, generator=self.generator, device=rows.device)
+            half.copy_(tensor.extremes[torch.arange(half.shape[1], device=rows.device) % 2, drawn])
+        rows.scatter_(1, at, values)
+
+
+def _extremes(numbers: Any) -> Any:
+    """The largest and the smallest of a floating tensor's numbers, a row each."""
+    if not numbers.is_floating_point():
+        return None
+    most = min(_EXTREMES, numbers.numel())
+    return torch.stack([torch.topk(numbers, most, largest=largest).values for largest in (True, False)])
 
 
 def worth(eager_ms: float, batch_ms: float, bytes_each: int, room: int) -> int:

@@ -50,10 +50,14 @@ class Side:
     floored: bool = False
     """Whether a time below what the device events say counts as these: true of the candidate, who gains nothing by events too long."""
 
-    def batch(self, empty: bool = False) -> float:
-        """Wall-clock milliseconds of one batch."""
+    def settle(self) -> None:
+        """Have the process stand still for a while."""
         self.rest()
         time.sleep(_REST_S)
+
+    def batch(self, empty: bool = False) -> float:
+        """Wall-clock milliseconds of one batch."""
+        self.settle()
         wall = self.run(self.calls, self.offset, empty)
         if not empty:
             self.last_s = wall / 1e3
