@@ -187,3 +187,21 @@ def test_fingerprints_change_nothing_and_see_a_swap(dtype: torch.dtype) -> None:
     assert fingerprint(before) == first
     values[[0, 1]] = values[[1, 0]]
     assert fingerprint(values) != first
+
+
+def test_a_message_that_came_with_a_reply_is_noticed_and_not_waited_for() -> None:
+    """Two messages in one packet: the second is there already when the next request is made, and nothing more will come."""
+    from evaluators.judge.processes.channel import pair
+    from evaluators.judge.processes.processes import Failed
+    from evaluators.judge.processes.workers import Worker
+
+    ours, theirs = pair()
+    ours.sock.settimeout(2.0)  # a read that waits ends the test instead of hanging it
+    worker = Worker.__new__(Worker)
+    worker.channel = ours
+    theirs.send({"op": "time"})
+    theirs.send({"op": "time"})
+    ours.read()
+    assert ours.take() is not None
+    with pytest.raises(Failed, match="nobody asked for"):
+        worker.begin({"op": "collect"})

@@ -149,6 +149,8 @@ class Worker:
 
     def _ended(self) -> bool:
         """Whether what has arrived on the channel is its end (read here, without losing anything else)."""
+        if not select.select([self.channel], [], [], 0)[0]:
+            return False  # a message was read together with the reply before it, and nothing came since: reading would wait for ever
         try:
             self.channel.read()
         except Closed:
