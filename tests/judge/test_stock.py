@@ -71,7 +71,7 @@ def test_changes_reach_maxima_of_rows() -> None:
     for k in range(40):
         x = inputs(made, k)[0].reshape(4, 4096)
         moved += bool((x.amax(-1) == made.tensors[0].extremes[0].reshape(-1, 1)).any())
-    assert moved > 30
+    assert moved > 20
 
 
 def test_values_stay_within_what_the_spec_describes() -> None:
@@ -156,11 +156,21 @@ def test_a_reference_that_changes_its_inputs_finds_them_restored_and_is_checked(
         assert (wrong["ok"], "not as the reference leaves it" in wrong["detail"]) == (False, True)
 
 
-def test_random_references_are_known_and_their_values_left_alone() -> None:
-    made = stocked(make_spec("torch.nn.functional.dropout(x, 0.5, True)", X))
+@pytest.mark.parametrize(
+    "result", ["torch.nn.functional.dropout(x, 0.5, True)", "torch.exp(x) * (torch.rand(()) + 0.5)", "x + torch.randn_like(x)",
+               "torch.bernoulli(torch.full_like(x, 0.06))"],
+)  # fmt: skip
+def test_results_of_random_references_lie_about_where_its_own_do(result: str) -> None:
+    """Other random numbers are fine, results of other inputs or none at all are not (where results depend on inputs)."""
+    made = stocked(make_spec(result, InputSpec("x", (64, 33))))
     assert made.random
-    made.refresh(0, 40, [1])
-    assert made.judge(1, [torch.zeros(8, 33)])["ok"]
+    made.refresh(0, 40, list(range(8)))
+    assert all(made.judge(k, results(made, k))["ok"] for k in range(8))
+    if "x," not in result.partition("full_like")[2]:
+        stale = [made.judge(k, results(made, k + 20))["ok"] for k in range(8)]
+        unwritten = [made.judge(k, [torch.zeros(64, 33)])["ok"] for k in range(8)]
+        assert not any(stale)
+        assert not any(unwritten)
     assert not stocked(make_spec("x.sum(-1)", X)).random
 
 

@@ -35,6 +35,8 @@ _BEHIND = 0.4
 _SLACK_NS = 2_000_000
 """A batch's claims are behind where the calls done by a moment are fewer than the processor time used by then accounts for, by this
 share of the whole batch and this many nanoseconds."""
+_MANY = 1024
+"""Calls whose loop alone takes longer than a worker needs from waking to its first call."""
 _CROWDED, _CROWDED_NS = 1.2, 10_000_000
 """How many times the processor time that threads can use in all timed batches' wall-clock time they may have used, beside a slack."""
 
@@ -60,6 +62,8 @@ class Batches:
         self.cut_short = False
         self.wrong = ""
         self.behind: list[bool] = []
+        self.silent: list[bool] = []
+        """Of each watched batch of many calls: whether none was claimed at any look while it was under way."""
         self.used_ns: list[int] = []
         self.lasted_s: list[float] = []
         """Of each timed batch: processor time, wall-clock time."""
@@ -198,7 +202,7 @@ class Batches:
                     self.worker.alone()
                     self._look()
                     self.samples.map(self.worker.pid)
-                self.samples.take(self.worker.pid, self.page.count >= ours.calls)
+                self.samples.take(self.worker.pid, self.page.count >= ours.calls, number == 0)
                 self.worker.go()
                 stopped += time.perf_counter() - now
             else:
@@ -212,6 +216,8 @@ class Batches:
         if self.fetched:
             whole = self.worker.cpu_ns() - before
             underway = [(used, count) for used, count in claims if count < ours.calls]
+            if underway and ours.calls >= _MANY:
+                self.silent.append(not any(count for _, count in underway))
             if underway:
                 worst = max(
                     used - (count + 1) / ours.calls * whole for used, count in underway
@@ -280,6 +286,11 @@ class Batches:
         verdict, _ = self.reference.ask(asked)
         return verdict
 
+    @property
+    def _most_ns(self) -> float:
+        """Processor time that the timed batches together may have used."""
+        return _CROWDED * self.reference.threads * sum(self.lasted_s) * 1e9 + _CROWDED_NS
+
     def facts(self) -> list[facts.Fact]:
         """What was measured beside time."""
         if self.session.device != "cpu":
@@ -293,8 +304,11 @@ class Batches:
             raise Failed(
                 "tampering", "most calls of a batch seem to be made in no time at its end: they are not made at all"
             )
-        most_ns = _CROWDED * self.reference.threads * sum(self.lasted_s) * 1e9 + _CROWDED_NS
-        if self.session.device == "cpu" and sum(self.used_ns) > most_ns:
+        if len(self.silent) >= 2 and all(self.silent):
+            raise Failed(
+                "tampering", "of many calls none was claimed before the end of a batch: they were not made one by one"
+            )
+        if self.used_ns and self.session.device == "cpu" and sum(self.used_ns) > self._most_ns:
             raise Failed(
                 "tampering",
                 f"the worker used more processor time than its {self.reference.threads} thread(s) can: it has others",

@@ -51,6 +51,8 @@ class Samples:
         self.mine = Own(native)
         self.looks: list[list[Place]] = []
         """Where threads were, for each look; threads that slept in the kernel are in none."""
+        self.first: list[bool] = []
+        """Whether the worker had not been stopped before in the batch of that look: later it may know that it is watched."""
         self.told = False
         """Whether the kernel tells where threads are."""
         self.call_ms, self.free_ms = 0.0, _GLUE_MS + _GLUE_CALL_MS * min(plumbing, _GLUE_CALLS)
@@ -67,7 +69,7 @@ class Samples:
         self.code = procfs.Code(pid)
         self.own = {area for area in self.code.areas if self.mine.holds(pid, area)}
 
-    def take(self, pid: int, done: bool = False) -> None:
+    def take(self, pid: int, done: bool = False, first: bool = False) -> None:
         """Look where the threads of a stopped process are, and whether another process works for it. With ``done`` it has nothing to do
         any more, so that a look that meets no code at work is none; nor is one before which it hardly ran: it would find the same again."""
         used = procfs.process_ns(pid)  # of threads that have ended too: what lives alone can fall
@@ -79,6 +81,7 @@ class Samples:
         found += [OTHERS for child in procfs.descendants(pid) if procfs.works(child) or procfs.counters(child)]
         if not done or any(kind(p) in (OWN, LIBRARY) for p in found):
             self.looks.append(found)
+            self.first.append(first)
 
     def _place(self, pid: int, address: int) -> Place:
         area = self.code.area(address) if self.code else None
@@ -134,11 +137,28 @@ class Samples:
         PyTorch's functions have names, so that what plumbing may do does not count. Time that is wasted in code of one's own beside a
         library's work does not make the work one's own.
         """
+        if changed := self._changed:
+            return changed
         if not self._too_much(named=False) or not self._too_much(named=True):
             return ""
         own, library = self.counts()["own"], self._library(named=True)
         names = " and ".join(os.path.basename(f) for f in self.files(self.hybrid)[:2])
         return f"{names} had {library / (library + own):.0%} of the time in which code was at work"
+
+    @property
+    def _changed(self) -> str:
+        """What is said where libraries had more of the first look at each batch than of later ones, their 95% limits apart; empty where
+        not: such a candidate leaves its work to others until it knows that it is watched."""
+        shares: list[tuple[int, int]] = []
+        for wanted in (True, False):
+            looks = [look for look, first in zip(self.looks, self.first, strict=False) if first == wanted]
+            kinds = [{by_name(p) or kind(p) for p in look} for look in looks]
+            library = sum(LIBRARY in seen for seen in kinds)
+            shares.append((library, library + sum(OWN in seen for seen in kinds)))
+        (early, met), (late, later) = shares
+        if self.hybrid or limits(early, met)[0] <= limits(late, later)[1]:
+            return ""
+        return f"libraries had {early} of {met} first looks at a batch and {late} of {later} later ones: other code runs while it is watched"
 
     def _library(self, named: bool) -> int:
         """Looks that count against the candidate."""
