@@ -15,8 +15,9 @@ optimize: $(INSTALLED)
 	@echo "That was $(EVALUATIONS) candidates at most, for a first look. A search proper: $(BIN)/kernelevolve optimize $(SPEC)"
 	@echo "(24, some minutes), or make optimize SPEC=layernorm EVALUATIONS=12; the specs that ship: $(BIN)/kernelevolve specs"
 
+# A file's tests share what they start. Files in their own order: xdist would leave those of few tests, some of minutes each, for the end.
 test: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 doctor: $(INSTALLED)
 	$(BIN)/kernelevolve doctor

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from evaluators import trial, trial_process
+from evaluators.ir import plain
 from evaluators.judge.processes import device_lock
+from evaluators.spec.kernel_spec import KernelSpec
+from evaluators.spec.model import signature
 
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
@@ -21,3 +25,18 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     patch.setattr(device_lock, "folder", lambda: own)
     yield
     patch.undo()
+
+
+@pytest.fixture(scope="module")
+def trials_here() -> Iterator[None]:
+    """References are traced in this process, which has PyTorch loaded: one of its own for each, which takes seconds to load it, is for
+    references that may do harm (``tests/spec/test_trial.py``)."""
+
+    def here(spec: KernelSpec, _device: str) -> trial.Trial:
+        found = trial_process._traced(spec)
+        program = found["program"]
+        return trial.Trial(signature(spec), program and plain.from_plain(program), found["untraced"])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial, "_apart", here)
+        yield

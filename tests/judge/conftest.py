@@ -84,6 +84,11 @@ CPU = Target(
 )  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def harmless(trials_here: None) -> None:
+    """The references here are."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder of the tests' own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from agent.search.fitness import may_win, wins
@@ -13,6 +15,12 @@ from tests.judge.conftest import CPU, MODEL, make_spec, native, row_sum_spec
 QUICK = JudgeSettings(seeds=2, pairs=5, batch_ms_cpu=2.0, timing_budget_s=0.5, compile_mode="off", run_s=20.0)
 
 
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(row_sum_spec(), CPU, QUICK) as found:
+        yield found
+
+
 @pytest.mark.parametrize(
     ("expression", "operator"),
     [
@@ -21,11 +29,10 @@ QUICK = JudgeSettings(seeds=2, pairs=5, batch_ms_cpu=2.0, timing_budget_s=0.5, c
         ("x @ torch.ones(x.shape[1])", "aten::mv"),
     ],
 )
-def test_a_kernel_that_is_called_for_show_earns_nothing(expression: str, operator: str) -> None:
+def test_a_kernel_that_is_called_for_show_earns_nothing(judge: Judge, expression: str, operator: str) -> None:
     """Whatever the source looks like, the operators that ran are known."""
     body = MODEL.replace("        return y", f"        return {expression}")
-    with Judge(row_sum_spec(), CPU, QUICK) as judge:
-        found = judge.evaluate(native(body=body))
+    found = judge.evaluate(native(body=body))
     assert found.status == "correct", found.message
     assert operator in found.resources["library_operators"]
     assert found.fitness == 0.0
@@ -34,10 +41,9 @@ def test_a_kernel_that_is_called_for_show_earns_nothing(expression: str, operato
     assert not may_win(found)
 
 
-def test_own_kernels_with_plumbing_count() -> None:
+def test_own_kernels_with_plumbing_count(judge: Judge) -> None:
     body = MODEL.replace("        return y", "        return y.reshape(-1, 1).t().contiguous().view(-1)")
-    with Judge(row_sum_spec(), CPU, QUICK) as judge:
-        found = judge.evaluate(native(body=body))
+    found = judge.evaluate(native(body=body))
     assert found.resources["library_operators"] == []
     assert found.fitness > 0
 

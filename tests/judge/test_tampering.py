@@ -20,7 +20,7 @@ from evaluators.spec.kernel_spec import InputSpec
 from tests.judge.conftest import CPU, ROW_SUM, make_spec, native, row_sum_spec
 
 SETTINGS = JudgeSettings(
-    seeds=3, pairs=5, watched=10, batch_ms_cpu=60.0, timing_budget_s=3.0, compile_mode="off", run_s=30.0
+    seeds=3, pairs=5, watched=10, batch_ms_cpu=20.0, timing_budget_s=3.0, compile_mode="off", run_s=30.0
 )
 NO_GAIN = ("tampering", "mismatch", "crash", "load_error", "wrong_shape")
 
@@ -172,7 +172,9 @@ def test_code_of_a_results_container_is_not_run(judge: Judge) -> None:
 
 
 def test_calls_without_places_are_found() -> None:
-    with Judge(make_spec("(x.sum(-1), x.sum(-1))", InputSpec("x", (64, 300))), CPU, SETTINGS) as judge:
+    with Judge(
+        make_spec("(x.sum(-1), x.sum(-1))", InputSpec("x", (64, 300))), CPU, replace(SETTINGS, watched=2)
+    ) as judge:
         honest = judge.evaluate(cheat("self.compute(x, y)\nreturn y, y.clone()"))
         assert honest.status == "correct", honest.message
         found = judge.evaluate(cheat("self.compute(x, y)\nreturn y, y.clone()", NO_PLACE))
@@ -239,14 +241,21 @@ extern "C" void kernel(const float* x, float* y, int rows, int cols) {
 """
 
 
-@pytest.mark.parametrize("batch_ms", [1e-6, 60.0])
-def test_results_kept_in_native_code_are_found_however_few_calls_a_batch_has(batch_ms: float) -> None:
-    with Judge(row_sum_spec(), CPU, replace(SETTINGS, batch_ms_cpu=batch_ms)) as judge:
+def test_results_kept_in_native_code_are_found(judge: Judge) -> None:
+    kept_results_are_found(judge)
+
+
+def test_results_kept_in_native_code_are_found_however_few_calls_a_batch_has() -> None:
+    with Judge(row_sum_spec(), CPU, replace(SETTINGS, batch_ms_cpu=1e-6)) as judge:
         honest = judge.evaluate(native())
         assert honest.status == "correct", honest.message
         assert honest.resources["timed_results_checked"] > 0
-        found = judge.evaluate(native(KEPT_NATIVELY))
-        assert (found.status, "in a timed batch" in found.message) == ("mismatch", True), found.message
+        kept_results_are_found(judge)
+
+
+def kept_results_are_found(judge: Judge) -> None:
+    found = judge.evaluate(native(KEPT_NATIVELY))
+    assert (found.status, "in a timed batch" in found.message) == ("mismatch", True), found.message
 
 
 @pytest.mark.parametrize("readable", [True, False])
@@ -258,13 +267,18 @@ def test_honest_kernels_pass_however_they_are_looked_at(
     found = judge.evaluate(native())
     assert found.status == "correct", found.message
     assert found.fitness > 0
+    assert found.resources["timed_results_checked"] > 0
 
 
 def test_work_put_off_until_results_are_handed_over_is_on_the_clock(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the judge has results handed over after a batch: what that takes beyond a copy of as many bytes is the candidate's time."""
+    """Where the judge has results handed over after a batch: what that takes beyond a copy of as many bytes is the candidate's time.
+
+    The batches are short, since what is put off is as long for each of their calls.
+    """
     monkeypatch.setattr(peek, "readable", lambda *_: False)
+    monkeypatch.setattr(judge, "settings", replace(SETTINGS, batch_ms_cpu=1.0, watched=2))
     debt = """
 OWED = [0]
 worker = torch.sys.modules["evaluators.judge.worker.worker"]
@@ -293,16 +307,14 @@ def test_results_with_gaps_are_read_as_they_lie(judge: Judge, result: str) -> No
     assert found.status == "correct", found.message
 
 
-@pytest.mark.parametrize(
-    ("returned", "status"),
-    [("m[:, None].expand(64, 300)", "wrong_shape"), ("m[:, None].expand(64, 300).contiguous()", "correct")],
-)
-def test_elements_that_share_memory_are_not_written(returned: str, status: str) -> None:
+def test_elements_that_share_memory_are_not_written() -> None:
     """An expanded view leaves out most of the writing that the reference's result costs."""
     spec = make_spec("x.sum(-1, keepdim=True).expand(64, 300).contiguous()", InputSpec("x", (64, 300)))
-    with Judge(spec, CPU, replace(SETTINGS, watched=2)) as judge:
-        found = judge.evaluate(cheat(f"m = self.compute(x, y)\nreturn {returned}"), timed=False)
-    assert found.status == status, found.message
+    view = "m[:, None].expand(64, 300)"
+    with Judge(spec, CPU, SETTINGS) as judge:
+        for returned, status in ((view, "wrong_shape"), (f"{view}.contiguous()", "correct")):
+            found = judge.evaluate(cheat(f"m = self.compute(x, y)\nreturn {returned}"), timed=False)
+            assert found.status == status, found.message
 
 
 def test_a_stopped_worker_that_uses_processor_time_is_found(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,10 +340,18 @@ def test_processes_outside_cannot_be_named(judge: Judge) -> None:
     assert found.status == "correct", found.message
 
 
-@pytest.mark.parametrize("namespaces", [True, False])
-@pytest.mark.parametrize("number", [9, 19])
-def test_the_zygote_can_be_attacked_but_not_the_next_candidate(namespaces: bool, number: int) -> None:
-    with Judge(row_sum_spec(), CPU, replace(SETTINGS, namespaces=namespaces)) as judge:
+def test_the_zygote_can_be_attacked_but_not_the_next_candidate(judge: Judge) -> None:
+    the_next_candidate_is_right_after_attacks(judge)
+
+
+def test_nor_without_namespaces() -> None:
+    with Judge(row_sum_spec(), CPU, replace(SETTINGS, namespaces=False)) as judge:
+        the_next_candidate_is_right_after_attacks(judge)
+
+
+def the_next_candidate_is_right_after_attacks(judge: Judge) -> None:
+    """Attacks are to kill the zygote and to stop it."""
+    for number in (9, 19):
         attack = cheat(f"if os.getppid() > 1:\n    os.kill(os.getppid(), {number})\nreturn self.compute(x, y)")
         found = judge.evaluate(attack, timed=False)
         assert found.status in ("correct", *NO_GAIN), found.message
@@ -339,18 +359,17 @@ def test_the_zygote_can_be_attacked_but_not_the_next_candidate(namespaces: bool,
         assert after.status == "correct", after.message
 
 
-def test_a_reference_put_on_another_processor_is_noticed() -> None:
+def test_a_reference_put_on_another_processor_is_noticed(judge: Judge) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one processor")
-    with Judge(row_sum_spec(), CPU, replace(SETTINGS, watched=0)) as judge:
-        judge.evaluate(native(), timed=False)
-        assert judge.reference is not None
-        assert judge.reference.intact()
-        before = os.sched_getaffinity(judge.reference.server.pid)
-        for tid in procfs.tasks(judge.reference.server.pid):
-            os.sched_setaffinity(tid, {min(before)})
-        assert not judge.reference.intact()
-        assert os.sched_getaffinity(judge.reference.server.pid) == before
+    judge.evaluate(native(), timed=False)
+    assert judge.reference is not None
+    assert judge.reference.intact()
+    before = os.sched_getaffinity(judge.reference.server.pid)
+    for tid in procfs.tasks(judge.reference.server.pid):
+        os.sched_setaffinity(tid, {min(before)})
+    assert not judge.reference.intact()
+    assert os.sched_getaffinity(judge.reference.server.pid) == before
 
 
 HIDDEN = {
@@ -371,14 +390,20 @@ HIDDEN = {
 }
 
 
-@pytest.mark.parametrize("name", HIDDEN)
-def test_a_librarys_work_is_seen_by_whose_code_runs(name: str) -> None:
+@pytest.fixture(scope="module")
+def large_judge() -> Iterator[Judge]:
+    """For inputs large enough that a call takes longer than the way to it."""
     spec = make_spec("x.sum(-1)", InputSpec("x", (256, 4096)))
-    with Judge(spec, CPU, replace(SETTINGS, batch_ms_cpu=100.0, threads=1)) as judge:
-        found = judge.evaluate(cheat(*HIDDEN[name]))
-        met = found.resources.get("samples")
-        if met is not None and met["looks"] - met["idle"] < 10:
-            pytest.skip("where threads are is not told here, or the machine is too busy")
+    with Judge(spec, CPU, replace(SETTINGS, batch_ms_cpu=100.0, threads=1)) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_librarys_work_is_seen_by_whose_code_runs(large_judge: Judge, name: str) -> None:
+    found = large_judge.evaluate(cheat(*HIDDEN[name]))
+    met = found.resources.get("samples")
+    if met is not None and met["looks"] - met["idle"] < 10:
+        pytest.skip("where threads are is not told here, or the machine is too busy")
     assert found.fitness == 0.0, (found.message, found.resources)
     assert found.resources["attribution"]["library"] > 0.1
 

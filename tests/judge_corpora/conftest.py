@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(scope="module", autouse=True)
+def harmless(trials_here: None) -> None:
+    """The references here are."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Its path."""

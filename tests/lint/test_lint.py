@@ -46,7 +46,7 @@ def test_an_unused_argument_is_a_warning_in_the_report() -> None:
 )
 def test_a_reference_that_misbehaves_costs_a_finding(body: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash, an exit, a memory bomb, a hang and closed descriptors end the child alone, and say at which stage."""
-    monkeypatch.setattr("evaluators.lint.lint.GRACE_S", 8.0)
+    monkeypatch.setattr("evaluators.lint.lint.GRACE_S", 4.0)
     (finding,) = short(planted(body), seconds=1.0 if "sleep" in body else 20.0).findings
     assert (finding.kind, finding.severity) == ("reference_fails", "error")
     assert why in finding.message

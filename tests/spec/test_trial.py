@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import torch
 
-from evaluators import targets, trial
+from evaluators import targets, trial, trial_process
 from evaluators.errors import SpecError, TraceError
 from evaluators.spec.kernel_spec import InputSpec, KernelSpec
 from evaluators.spec.loading import load
+from evaluators.target import Target
 
 HEAD = "import torch\nimport torch.nn as nn\n"
 MODEL = "class Model(nn.Module):\n    def forward(self, x):\n        "
@@ -48,11 +51,30 @@ CASES = {
 }  # fmt: skip
 
 
+APART = {"exits in forward", "ends its process", "crashes", "raises", "inputs too large", "needs too much memory"}
+"""What ends a process or takes its memory, and two that only raise. Raised in this process, which has PyTorch loaded, the others are put
+into the same words."""
+
+
+class Unheard:
+    """In place of the channel to the process that waits for what comes of a trial."""
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Nobody listens."""
+
+
+def tried_here(wrong: KernelSpec, target: Target) -> None:
+    request = {"device": target.device, "threads": torch.get_num_threads()}
+    trial_process._tried(wrong, request, cast(Any, Unheard()))
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_what_goes_wrong_is_a_line_about_the_part_that_fails(case: str) -> None:
+def test_what_goes_wrong_is_a_line_about_the_part_that_fails(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, says = CASES[case]
+    monkeypatch.setattr(trial_process, "_limit_memory", lambda: None)
+    attempt = trial.tried if case in APART else tried_here
     with pytest.raises(SpecError) as caught:
-        trial.tried(wrong, targets.load("auto"))
+        attempt(wrong, targets.load("auto"))
     assert says in str(caught.value)
     assert str(caught.value).startswith(wrong.origin + ": ")
     assert "\n" not in str(caught.value)
@@ -100,8 +122,6 @@ def test_it_is_tried_once_and_this_process_loads_no_pytorch() -> None:
 
 
 def test_a_live_module_is_traced_where_it_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import torch
-
     from evaluators.spec.from_live import from_module
 
     monkeypatch.setattr(trial, "_apart", None)
