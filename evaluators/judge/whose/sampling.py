@@ -158,7 +158,10 @@ class Samples:
         (early, met), (late, later) = shares
         if self.hybrid or limits(early, met)[0] <= limits(late, later)[1]:
             return ""
-        return f"libraries had {early} of {met} first looks at a batch and {late} of {later} later ones: other code runs while it is watched"
+        return (
+            f"libraries had {early} of {met} first looks at a batch and {late} of {later} later ones: "
+            "other code runs while it is watched"
+        )
 
     def _library(self, named: bool) -> int:
         """Looks that count against the candidate."""
