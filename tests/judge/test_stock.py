@@ -185,7 +185,7 @@ def test_a_problem_files_own_tensors_change_by_single_elements() -> None:
     made.refresh(0, 4, [])
     for k in range(4):
         changed = (inputs(made, k)[0] != before[k][0]).sum()
-        assert 0 < int(changed) < 64
+        assert 0 < int(changed) < 512  # of 1024: as many as make the result move, which is found by trying
         assert set(inputs(made, k)[1].unique().tolist()) <= {-1e9, 0.0}
 
 
