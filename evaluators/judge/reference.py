@@ -69,8 +69,6 @@ class Reference:
         self.seeds: dict[int, int] = {}
         self.baselines: Baselines | None = None
         self.opened: dict[str, Any] = {}
-        self.stopped: set[int] = set()
-        """Which of its processes were stopped."""
         self.processors = os.sched_getaffinity(self.server.pid)
         self.ipc = False
         self.sets = 0
@@ -169,26 +167,16 @@ class Reference:
     def pause(self) -> None:
         """Stop its processes while the candidate is timed; returns when they stand still."""
         for server in (self.server, *self.timers):
-            self._stop(server)
+            server.pause()
 
     def go(self) -> None:
         """Wake the oracle, whoever stopped it."""
-        self._wake(self.server)
-
-    def _stop(self, server: Server) -> None:
-        if server.pid not in self.stopped:
-            server.pause()
-            procfs.wait_stopped(server.pid)
-            self.stopped.add(server.pid)
-
-    def _wake(self, server: Server) -> None:
-        server.go()
-        self.stopped.discard(server.pid)
+        self.server.go()
 
     def _ask_baseline(self, message: dict[str, Any], timeout: float, fds: Sequence[int] = ()) -> dict[str, Any]:
         """A request to the baseline's process, which is woken for it; the oracle stands still meanwhile."""
-        self._stop(self.server)
-        self._wake(self.baseline)
+        self.server.pause()
+        self.baseline.go()
         return self.baseline.ask(message, timeout, fds)[0]
 
     def stock(self, batch_ms: float, known: int, outputs: bool = False) -> tuple[dict[str, Any], list[int]]:
@@ -214,11 +202,11 @@ class Reference:
         def run(calls: int, offset: int, empty: bool) -> float:
             asked = {"op": "time", "baseline": baseline, "calls": calls, "offset": offset, "empty": empty}
             begin = time.perf_counter()
-            self._wake(self.baseline)
+            self.baseline.go()
             self.baseline.ask(asked, 300.0)
             taken = (time.perf_counter() - begin) * 1e3
             return taken + timing.stop(
-                lambda: self._stop(self.baseline), lambda: procfs.process_ns(self.baseline.pid), self.device == "cuda"
+                self.baseline.pause, lambda: procfs.process_ns(self.baseline.pid), self.device == "cuda"
             )
 
         def events() -> float | None:
@@ -302,7 +290,7 @@ class Reference:
     def close(self) -> None:
         """End its processes."""
         for server in (self.server, *self.timers):
-            self._wake(server)
+            server.go()
             server.close()
         self.folder.cleanup()
 

@@ -33,8 +33,6 @@ class Steps:
     def measure(self) -> float:
         return self.ms.pop(0) if len(self.ms) > 1 else self.ms[0]
 
-    def go(self) -> None: ...
-
 
 def nothing() -> None: ...
 

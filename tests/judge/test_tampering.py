@@ -410,7 +410,7 @@ def test_a_librarys_work_is_seen_by_whose_code_runs(large_judge: Judge, name: st
 
 def test_claims_that_lag_behind_the_clock_are_lies() -> None:
     made = object.__new__(batches.Batches)
-    made.behind, made.silent, made.used_ns, made.lasted_s = [True, False, False, True, False], [], [], []
+    made.behind, made.silent, made.used_ns = [True, False, False, True, False], [], 0
     made.judge_progress()  # a busy machine delays now and then
     made.behind = [True, False, True, False]
     with pytest.raises(Failed, match="in no time"):
@@ -419,7 +419,7 @@ def test_claims_that_lag_behind_the_clock_are_lies() -> None:
 
 def test_calls_that_are_only_claimed_at_the_end_were_not_made_one_by_one() -> None:
     made = object.__new__(batches.Batches)
-    made.behind, made.silent, made.used_ns, made.lasted_s = [False] * 3, [True, True, False], [], []
+    made.behind, made.silent, made.used_ns = [False] * 3, [True, True, False], 0
     made.judge_progress()
     made.silent = [True, True]
     with pytest.raises(Failed, match="one by one"):

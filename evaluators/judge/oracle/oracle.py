@@ -20,6 +20,7 @@ from evaluators.judge.oracle import cases, hard, variants
 from evaluators.judge.oracle.form import form_problem
 from evaluators.judge.oracle.local import DRAWS
 from evaluators.judge.oracle.turns import Turns
+from evaluators.judge.processes.device import set_up
 from evaluators.judge.processes.serving import serve
 from evaluators.spec.calls import build_call, forward_of, make_arguments, upstream
 from evaluators.spec.kernel_spec import KernelSpec
@@ -60,13 +61,8 @@ class Oracle:
         """Take the spec; describe the constructor's arguments."""
         self.opened = message
         self.spec = KernelSpec.from_json(message["spec"])
-        self.device = torch.device(message["device"])
+        self.device = set_up(message["device"], message["threads"], self.spec.precision)
         self.dims = message["dims"]
-        torch.set_num_threads(message["threads"])
-        if self.device.type == "cuda":
-            torch.cuda.init()
-        if self.spec.precision == "ieee":
-            torch.backends.cudnn.allow_tf32 = False
         self.ipc = bool(message["ipc"]) and self.device.type == "cuda"
         self.turns = Turns(message["flush_bytes"], self.device, self.ipc)
         self.seed = message["seed"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.errors import JudgeError
+from evaluators.judge.processes import procfs
 from evaluators.judge.processes.channel import Closed, pair
 
 _START_S = 120.0
@@ -92,7 +93,7 @@ class Server:
         self.module = module
         self.pid = self.process.pid
         self.exits: dict[int, int] = {}
-        self._started = False
+        self._started = self.stopped = False
 
     def ready(self) -> None:
         """Wait until it has imported what it needs. Raises :class:`JudgeError` where it dies at that."""
@@ -144,13 +145,17 @@ class Server:
         return self.log.read().decode(errors="replace").strip()[-1500:]
 
     def pause(self) -> None:
-        """Stop the process until :meth:`go`."""
-        os.kill(self.pid, signal.SIGSTOP)
+        """Stop the process until :meth:`go`; returns when it stands still."""
+        if not self.stopped:
+            os.kill(self.pid, signal.SIGSTOP)
+            procfs.wait_stopped(self.pid)
+            self.stopped = True
 
     def go(self) -> None:
         """Let a stopped process run, whoever stopped it."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGCONT)
+        self.stopped = False
 
     @property
     def alive(self) -> bool:

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from evaluators.errors import JudgeError
-from evaluators.judge.memory import arena, wire
+from evaluators.judge.memory import wire
+from evaluators.judge.processes.device import set_up
 from evaluators.judge.processes.serving import serve
 from evaluators.judge.worker.batch import Batcher
 from evaluators.judge.worker.results import deliver
@@ -31,24 +32,16 @@ class Baseline:
         self.batcher: Batcher
         self.seed = 0
         self.dims: dict[str, int] | None = None
-        self.block: Any = None
-        self.copied: Any = None
-        """The input sets on the device, where their shared block is not."""
-        self.arguments: list[Any] = []
+        self.place: Any = None
+        """Where the shared block of the input sets is."""
         self.compiled: Any = None
-        self.last: dict[int, Any] = {}
         self.places: dict[int, list[Any]] = {}
 
     def open(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Take the spec, as the oracle does."""
         self.spec = KernelSpec.from_json(message["spec"])
-        self.device = torch.device(message["device"])
+        self.device = set_up(message["device"], message["threads"], self.spec.precision)
         self.seed, self.dims = message["seed"], message["dims"]
-        torch.set_num_threads(message["threads"])
-        if self.device.type == "cuda":
-            torch.cuda.init()
-        if self.spec.precision == "ieee":
-            torch.backends.cudnn.allow_tf32 = False
         self.batcher = Batcher(self.device, message["flush_bytes"])
         return {}
 
@@ -59,22 +52,15 @@ class Baseline:
 
     def stock(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Take over the input sets."""
-        self.block = wire.attach(message["blocks"][:1], fds)[0]
-        seen = self.block
-        if self.block.device.type != self.device.type:
-            seen = self.copied = self.block.to(self.device)
-        layout = arena.Layout.from_json(message["layouts"][0])
-        self.arguments = arena.arguments(message["tree"], layout, seen, message["count"])
-        if not message["flush"]:
-            self.batcher.spare_flushes()
-        int(self.block[::4096].sum())  # maps every page of it: no timed call has to
+        (block,) = wire.attach(message["blocks"][:1], fds)
+        self.place = block.device
+        self.batcher.stock(message, block)
         return {}
 
     def renew(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Fetch the input sets again, where they have to be copied to the device."""
-        if self.copied is not None:
-            self.copied.copy_(self.block)
-            self._settle()
+        self.batcher.renew()
+        self._settle()
         return {}
 
     def compile(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -83,8 +69,8 @@ class Baseline:
         try:
             self.compiled = compiled(self.model, None if message["mode"] == "default" else message["mode"])
             with torch.no_grad():
-                self.compiled(*self.arguments[0])
-                self.compiled(*self.arguments[0])
+                self.compiled(*self.batcher.sets[0])
+                self.compiled(*self.batcher.sets[0])
             self._settle()
         except Exception as error:
             self.compiled = None
@@ -96,21 +82,19 @@ class Baseline:
         model = self.compiled if message["baseline"] == "compile" else self.model
         if model is None:
             raise JudgeError("the compiled baseline was asked for before it was made")
-        self.last.clear()
-        call = None if message["empty"] else model
-        self.last = self.batcher.run(call, self.arguments, message["calls"], message["offset"])
+        self.batcher.batch(model, message)
         return {}
 
     def collect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Hand the last batch's results over as the candidate does, but to places of this process's own; ``drop`` lets all of it go."""
-        for number, result in self.last.items():
+        for number, result in self.batcher.last.items():
             if number not in self.places:
                 tensors: list[Any] = []
                 wire.flatten(result, tensors)
-                self.places[number] = [torch.empty(t.shape, dtype=t.dtype, device=self.block.device) for t in tensors]
+                self.places[number] = [torch.empty(t.shape, dtype=t.dtype, device=self.place) for t in tensors]
             deliver(result, {"outputs": self.places[number]})
         if message["drop"]:
-            self.last.clear()
+            self.batcher.last.clear()
             self.places.clear()
         return {}
 

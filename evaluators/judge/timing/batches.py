@@ -64,11 +64,8 @@ class Batches:
         self.behind: list[bool] = []
         self.silent: list[bool] = []
         """Of each watched batch of many calls: whether none was claimed at any look while it was under way."""
-        self.used_ns: list[int] = []
-        self.lasted_s: list[float] = []
-        """Of each timed batch: processor time, wall-clock time."""
-        self.ready_ns, self.wall_s, self.calls, self.faults = 0, 0.0, 0, 0
-        """Of the timed batches together: processor time and waiting for processors, wall-clock time, calls, page faults."""
+        self.used_ns, self.ready_ns, self.wall_s, self.calls, self.faults = 0, 0, 0.0, 0, 0
+        """Of the timed batches together: processor time, that and waiting for processors, wall-clock time, calls, page faults."""
         self.samples = Samples(session.build.native, session.plumbing)
         self.page.outputs = max(outputs, 1)
         self.side = timing.Side(
@@ -101,9 +98,7 @@ class Batches:
 
     def begin(self) -> None:
         """What was counted while warming up counts no longer. Find out how long results may take to be handed over."""
-        self.ready_ns, self.wall_s, self.calls, self.faults = 0, 0.0, 0, 0
-        self.used_ns.clear()
-        self.lasted_s.clear()
+        self.used_ns, self.ready_ns, self.wall_s, self.calls, self.faults = 0, 0, 0.0, 0, 0
         self.overdue.clear()
         if self.charged:
             self.allowance_ms = _SPARE * self.reference.delivery_ms(self.side.calls) + _ROUND_MS
@@ -164,10 +159,9 @@ class Batches:
         return wall_ms
 
     def _count(self, used_ns: int, wall_s: float) -> None:
+        self.used_ns += used_ns
         self.ready_ns += used_ns
         self.wall_s += wall_s
-        self.used_ns.append(used_ns)
-        self.lasted_s.append(wall_s)
 
     def _events(self) -> float | None:
         if self.session.device != "cuda":
@@ -286,11 +280,6 @@ class Batches:
         verdict, _ = self.reference.ask(asked)
         return verdict
 
-    @property
-    def _most_ns(self) -> float:
-        """Processor time that the timed batches together may have used."""
-        return _CROWDED * self.reference.threads * sum(self.lasted_s) * 1e9 + _CROWDED_NS
-
     def facts(self) -> list[facts.Fact]:
         """What was measured beside time."""
         if self.session.device != "cpu":
@@ -308,7 +297,9 @@ class Batches:
             raise Failed(
                 "tampering", "of many calls none was claimed before the end of a batch: they were not made one by one"
             )
-        if self.used_ns and self.session.device == "cpu" and sum(self.used_ns) > self._most_ns:
+        if not self.used_ns or self.session.device != "cpu":
+            return
+        if self.used_ns > _CROWDED * self.reference.threads * self.wall_s * 1e9 + _CROWDED_NS:
             raise Failed(
                 "tampering",
                 f"the worker used more processor time than its {self.reference.threads} thread(s) can: it has others",

@@ -149,19 +149,27 @@ class Samples:
     def _changed(self) -> str:
         """What is said where libraries had more of the first look at each batch than of later ones, their 95% limits apart; empty where
         not: such a candidate leaves its work to others until it knows that it is watched."""
-        shares: list[tuple[int, int]] = []
-        for wanted in (True, False):
-            looks = [look for look, first in zip(self.looks, self.first, strict=False) if first == wanted]
-            kinds = [{by_name(p) or kind(p) for p in look} for look in looks]
-            library = sum(LIBRARY in seen for seen in kinds)
-            shares.append((library, library + sum(OWN in seen for seen in kinds)))
-        (early, met), (late, later) = shares
-        if self.hybrid or limits(early, met)[0] <= limits(late, later)[1]:
+        early, met = self._met(first=True)
+        if self.hybrid or not early:
+            return ""
+        late, later = self._met(first=False)
+        if limits(early, met)[0] <= limits(late, later)[1]:
             return ""
         return (
             f"libraries had {early} of {met} first looks at a batch and {late} of {later} later ones: "
             "other code runs while it is watched"
         )
+
+    def _met(self, first: bool) -> tuple[int, int]:
+        """Of first or of later looks, those that met library code, and the sum of these and those that met the candidate's own.
+
+        Names, which take a moment to read, are read where library code was met at all: they only ever take some of it out.
+        """
+        looks = [look for look, early in zip(self.looks, self.first, strict=False) if early == first]
+        named = any(kind(p) == LIBRARY for look in looks for p in look)
+        kinds = [{(named and by_name(p)) or kind(p) for p in look} for look in looks]
+        library = sum(LIBRARY in seen for seen in kinds)
+        return library, library + sum(OWN in seen for seen in kinds)
 
     def _library(self, named: bool) -> int:
         """Looks that count against the candidate."""

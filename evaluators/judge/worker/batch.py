@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from evaluators.judge.memory import wire
+from evaluators.judge.memory import arena, wire
 from evaluators.judge.memory.page import COUNT, FIRST, PAGE_WORDS, STOP, Page
 
 _PAUSE_CYCLES = 1_500_000
@@ -26,16 +26,37 @@ class Batcher:
 
     def __init__(self, device: torch.device, flush_bytes: int, page: Page | None = None) -> None:
         self.page = page or Page(bytearray(8 * PAGE_WORDS))
-        self.cuda = device.type == "cuda"
+        self.device, self.cuda = device, device.type == "cuda"
         self.flush = torch.empty(flush_bytes, dtype=torch.int8, device=device) if self.cuda and flush_bytes else None
-        self.flush_bytes = flush_bytes
+        self.sets: list[Any] = []
+        """Arguments of the calls, a set for each."""
+        self.copies: tuple[Any, Any] | None = None
+        """The block of all sets, and its copy on a device that the block is not on."""
+        self.last: dict[int, Any] = {}
+        """Results of the last batch, by set."""
         self.begins: list[Any] = []
         self.ends: list[Any] = []
         self.used = 0
 
-    def spare_flushes(self) -> None:
-        """From now on no call is preceded by a flush."""
-        self.flush = None
+    def stock(self, about: dict[str, Any], block: Any) -> None:
+        """Take over the input sets that lie in ``block`` as ``about`` describes them."""
+        if block.device.type != self.device.type:
+            self.copies = (block, block.to(self.device))
+            block = self.copies[1]
+        self.sets = arena.arguments(about["tree"], arena.Layout.from_json(about["layouts"][0]), block, about["count"])
+        if not about["flush"]:
+            self.flush = None
+        int(block[::4096].sum())  # maps every page of it: no timed call has to
+
+    def renew(self) -> None:
+        """Fetch the input sets again, where they have to be copied to the device."""
+        if self.copies is not None:
+            self.copies[1].copy_(self.copies[0])
+
+    def batch(self, call: Callable[..., Any], asked: dict[str, Any]) -> None:
+        """The batch that was ``asked`` for; its results are kept until the next one."""
+        self.last.clear()
+        self.last = self.run(None if asked["empty"] else call, self.sets, asked["calls"], asked["offset"])
 
     def run(
         self, call: Callable[..., Any] | None, arguments: Sequence[Sequence[Any]], calls: int, offset: int

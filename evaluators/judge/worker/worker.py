@@ -21,6 +21,7 @@ import torch
 
 from evaluators.judge.memory import arena, fence, page, wire
 from evaluators.judge.processes.channel import Channel, Closed
+from evaluators.judge.processes.device import set_up
 from evaluators.judge.worker import batch
 from evaluators.judge.worker.guard import Guard
 from evaluators.judge.worker.recorder import Recorder
@@ -46,13 +47,8 @@ class Worker:
         """The candidate's model at each place: 0 is where it is timed, others are other sizes."""
         self.module: Any = None
         self.cases: dict[int, dict[str, Any]] = {}
-        self.last: dict[int, Any] = {}
-        self.sets: list[Any] = []
-        """Arguments of timed calls."""
         self.delivered: list[list[Any]] = []
         """Where results of timed calls are handed over, where the judge cannot fetch them."""
-        self.copies: tuple[Any, Any] | None = None
-        """The block of all sets, and its copy on a device that the block is not on."""
         self.batcher: batch.Batcher
         self.page: page.Page | None = None
         self.sample: Any = None
@@ -72,13 +68,8 @@ class Worker:
         latter two."""
         if message["place"]:
             return self._construct(message, fds)
-        self.device = torch.device(message["device"])
-        torch.set_num_threads(message["threads"])
-        if self.device.type == "cuda":
-            torch.cuda.init()
+        self.device = set_up(message["device"], message["threads"], message["precision"])
         self.batcher = batch.Batcher(self.device, message["flush_bytes"], self.page)
-        if message["precision"] == "ieee":
-            torch.backends.cudnn.allow_tf32 = False
         if message["interpreter"]:
             from evaluators.languages.triton_bounds import watch
             from evaluators.languages.triton_interpreter import repair
@@ -131,7 +122,7 @@ class Worker:
     def run(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """One call on a case, after filling freed memory with ``poison``; outputs go to the case's blocks."""
         case = self.cases[message["case"]]
-        self.last.clear()
+        self.batcher.last.clear()
         gc.collect()
         poison(case["outputs"], self.device, message["poison"])
         torch.manual_seed(message["seed"])
@@ -179,30 +170,20 @@ class Worker:
         """Take over the input sets of timed calls, and the block for all their results where there is one."""
         blocks = wire.attach(message["blocks"], fds)
         layouts = [arena.Layout.from_json(plain) for plain in message["layouts"]]
-        block, count = blocks[0], message["count"]
-        if block.device.type != self.device.type:
-            self.copies = (block, block.to(self.device))
-            block = self.copies[1]
-        self.sets = arena.arguments(message["tree"], layouts[0], block, count)
         if message["deliver"]:
-            self.delivered = [layouts[1].views(blocks[1], k) for k in range(count)]
+            self.delivered = [layouts[1].views(blocks[1], k) for k in range(message["count"])]
         self.batcher.page.outputs = message["outputs"]
-        if not message["flush"]:
-            self.batcher.spare_flushes()
-        int(block[::4096].sum())  # maps every page of it: no timed call has to
+        self.batcher.stock(message, blocks[0])
         return {}
 
     def renew(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Fetch the input sets again, where they have to be copied to the device."""
-        if self.copies is not None:
-            self.copies[1].copy_(self.copies[0])
+        self.batcher.renew()
         return {}
 
     def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A batch of calls, each on another input set; results are kept until the next one."""
-        self.last.clear()
-        call = None if message["empty"] else self.models[0]
-        self.last = self.batcher.run(call, self.sets, message["calls"], message["offset"])
+        self.batcher.batch(self.models[0], message)
         return {}
 
     def events(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -218,7 +199,7 @@ class Worker:
 
     def collect(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Hand over the results of the last batch."""
-        for number, result in self.last.items():
+        for number, result in self.batcher.last.items():
             deliver(result, {"outputs": self.delivered[number]})
         return {}
 
