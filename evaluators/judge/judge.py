@@ -189,9 +189,8 @@ class Judge:
         self, session: Session, base: Evaluation, timed: bool, phases: dict[str, float], whole: bool
     ) -> Evaluation:
         base = replace(base, isolation=session.isolation)
-        lock = DeviceLock(self.environment.get("uuid", self.device), self.settings.device_wait_s, self.on_wait)
         try:
-            with self._having(lock, False, phases):
+            with self._having(False, phases):
                 with phase(phases, "load"):
                     session.start()
                     base = replace(base, isolation=session.isolation)
@@ -210,7 +209,7 @@ class Judge:
                 return replace(base, status="correct", message=said)
             batch_ms = self.settings.batch_ms_gpu if self.device == "cuda" else self.settings.batch_ms_cpu
             contest = Contest(session, batch_ms)
-            with self._having(lock, True, phases):
+            with self._having(True, phases):
                 with phase(phases, "baselines"):
                     contest.prepare(whole)
                 with phase(phases, "timing"):
@@ -248,8 +247,9 @@ class Judge:
         return replace(found, message="; ".join(notes))
 
     @contextmanager
-    def _having(self, lock: DeviceLock, alone: bool, phases: dict[str, float]) -> Iterator[None]:
+    def _having(self, alone: bool, phases: dict[str, float]) -> Iterator[None]:
         """Have the device, and note how long that was waited for."""
+        lock = DeviceLock(self.environment.get("uuid", self.device), self.settings.device_wait_s, self.on_wait)
         with lock.held(alone) as waited:
             phases["waiting"] = phases.get("waiting", 0.0) + waited
             yield
@@ -340,7 +340,7 @@ class Judge:
                 self.environment = {
                     **self.reference.environment, "threads": str(self.threads), "transport": "device IPC" if ipc else "host memory",
                 }  # fmt: skip
-            with phase(phases, "weak spec"):
+            with self._having(False, phases), phase(phases, "weak spec"):
                 self.weak = weakness(self.reference)
             if self.weak.no_credit and self.on_wait:
                 self.on_wait("; ".join([self.weak.no_credit, *self.weak.lines]))
