@@ -59,7 +59,7 @@ class Timing:
     fresh_process: bool = False
     warm_ms: float | None = None
     event_ms: float | None = None
-    """The candidate's own device events, milliseconds per call; reported beside the wall clock, never deciding."""
+    """The candidate's own device events, milliseconds per call; the time charged is never less, and the wall clock says how much more."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,9 @@ class Reference:
         }
         env = environment(self.folder.name, threads, extra)
         self.server = Server("evaluators.judge.oracle.oracle", [], env, self.folder.name)
-        self.pinned = {**env, **PINNED} if device == "cpu" else env
+        # Inductor keeps the C++ headers that it compiles beforehand, seconds of work, where temporary files go.
+        self.scratch = cache / "compiler"
+        self.pinned = {**env, **(PINNED if device == "cpu" else {}), "TMPDIR": str(self.scratch)}
         self.timers: list[Server] = []
         """The baseline's process, once something is to be timed."""
         self.flush_bytes = 3 * target.l2_bytes if device == "cuda" else 0
@@ -157,7 +159,9 @@ class Reference:
     def start_baseline(self) -> None:
         """Start the baseline's process, unless it runs: what it imports takes seconds, in which a candidate can be checked."""
         if not self.timers:
-            self.timers.append(Server("evaluators.judge.timing.baseline", [], self.pinned, self.folder.name))
+            self.scratch.mkdir(parents=True, exist_ok=True)
+            compiler = [] if self.settings.compile_mode == "off" else ["compile"]
+            self.timers.append(Server("evaluators.judge.timing.baseline", compiler, self.pinned, self.folder.name))
 
     @property
     def alive(self) -> bool:
@@ -213,7 +217,7 @@ class Reference:
             found = self._ask_baseline({"op": "events"}, 30.0)["events_ms"] if self.device == "cuda" else None
             return None if found is None else float(found)
 
-        return Side(self.pause, run, events, self.refresh, self.sets)
+        return Side(self.pause, run, events, self.refresh, self.sets, trusted=True)
 
     def delivery_ms(self, calls: int) -> float:
         """Milliseconds that the baseline's process needs to hand over the results of ``calls`` calls; the median of three."""

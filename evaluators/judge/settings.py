@@ -22,7 +22,7 @@ class JudgeSettings:
     watched: int = 4
     """Batches of the candidate, beside the timed ones and not told from them, that are stopped in the middle and looked at."""
     batch_ms_cpu: float = 20.0
-    batch_ms_gpu: float = 40.0
+    batch_ms_gpu: float = 20.0
     timing_budget_s: float = 4.0
     """Pairs are reduced, to ``min_pairs`` at least, where they would take longer than this."""
     compile_mode: str = "default"

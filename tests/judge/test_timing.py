@@ -98,20 +98,55 @@ def test_flushes_are_subtracted_by_the_shortest_of_them(recorder: Recorder) -> N
     side = recorder.side()
     side.calls, side.overhead_ms = 2, side.flushing(2)
     assert side.overhead_ms == pytest.approx(9.0)
-    assert side.overcharged(side) == pytest.approx(0.5)
+    side.events = lambda: 30.0
+    side.measure()
+    assert side.beyond_ms == [pytest.approx(1.0)]
+    side.flush_again(side)
     assert side.overhead_ms == pytest.approx(8.0)
-    assert side.overcharged(side) == 0.0
+    assert side.beyond_ms == [pytest.approx(2.0)]
+    side.flush_again(side)
     assert side.overhead_ms == pytest.approx(8.0)
+    assert side.beyond_ms == [pytest.approx(2.0)]
 
 
-def test_events_only_ever_make_a_candidate_slower(recorder: Recorder) -> None:
+def test_only_a_trusted_side_is_timed_by_its_events(recorder: Recorder) -> None:
     side = recorder.side()
-    side.events, side.overhead_ms = lambda: 50.0, 1e6
-    assert side.measure() < 1.0
-    side.floored = True
-    assert side.measure() == 50.0
-    side.events, side.overhead_ms = lambda: 0.001, 0.0
+    side.events = lambda: 0.001
     assert side.measure() == pytest.approx(20.0)
+    side.trusted = True
+    assert side.measure() == pytest.approx(0.001)
+
+
+@given(
+    st.floats(0.01, 20.0), st.lists(st.floats(-0.1, 0.3), min_size=5, max_size=15), st.floats(0.0, 1.0), st.integers(1, 200)
+)  # fmt: skip
+def test_what_every_batch_holds_beyond_events_favours_nobody(
+    per_call: float, disturbed: list[float], usual: float, calls: int
+) -> None:
+    """A constant beyond the events of both sides cancels; only what the untrusted side has beyond the usual is charged."""
+    trusted, other = Recorder([], "A", 0.0).side(), Recorder([], "B", 0.0).side()
+    trusted.beyond_ms = [usual] * 5
+    other.calls = calls
+    other.events_ms, other.beyond_ms = [per_call] * len(disturbed), [usual + d for d in disturbed]
+    for ms, more in zip(timing.fair(other, [trusted]), disturbed, strict=True):
+        assert ms == pytest.approx(per_call + max(more, 0.0) / calls)
+
+
+@given(st.floats(0.0, 5.0), st.floats(0.1, 5.0))
+def test_work_hidden_from_events_is_on_the_wall_clock(usual: float, hidden: float) -> None:
+    trusted, other = Recorder([], "A", 0.0).side(), Recorder([], "B", 0.0).side()
+    trusted.beyond_ms = [usual] * 5
+    other.calls, other.events_ms, other.beyond_ms = 10, [0.0] * 3, [usual + hidden] * 3
+    assert timing.fair(other, [trusted]) == [pytest.approx(hidden / 10)] * 3
+
+
+def test_events_only_ever_make_a_candidate_slower() -> None:
+    trusted, other = Recorder([], "A", 0.0).side(), Recorder([], "B", 0.0).side()
+    trusted.beyond_ms = [0.5] * 5
+    other.calls = 2
+    for claimed, wall in ((50.0, 20.0), (0.0, 20.0), (10.0, 20.5)):
+        other.events_ms, other.beyond_ms = [claimed / 2], [wall - claimed]
+        assert timing.fair(other, [trusted]) == [pytest.approx(max(claimed, wall - 0.5) / 2)]
 
 
 def test_wall_time_that_events_do_not_explain_is_reported() -> None:

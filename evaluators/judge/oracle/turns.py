@@ -15,6 +15,9 @@ from evaluators.judge.oracle.cases import Case
 from evaluators.judge.oracle.stock import Stock, eager_ms, worth
 from evaluators.spec.kernel_spec import KernelSpec
 
+_SHARE = 4
+"""At most one part in this many of a device's memory is for input sets and their results: other judges may use the same device."""
+
 
 class Turns:
     """The :class:`Stock` of input sets for both sides, on one device."""
@@ -98,5 +101,6 @@ class Turns:
             torch.cuda.empty_cache()
             # What computing expected results took at most, beside what is kept, it will take again.
             needed = int(torch.cuda.max_memory_allocated()) - int(torch.cuda.memory_allocated())
-            return max(int(torch.cuda.mem_get_info()[0]) - needed, 0) // 2
+            free, total = torch.cuda.mem_get_info()
+            return max(min((int(free) - needed) // 2, int(total) // _SHARE), 0)
         return min(512 << 20, int(psutil.virtual_memory().total) // 16)

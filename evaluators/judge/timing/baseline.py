@@ -1,12 +1,14 @@
 """The baseline's process: makes PyTorch's calls in timed batches, on the same input sets as the candidate, and nothing else.
 
-Run as ``python -m evaluators.judge.timing.baseline FD``. What makes the inputs and judges results is another process, the oracle's: one
+Run as ``python -m evaluators.judge.timing.baseline FD [compile]``; the word has it import the compiler beforehand, while candidates are
+checked. What makes the inputs and judges results is another process, the oracle's: one
 that was busy with them a moment ago would have its first calls done sooner than the candidate's, which comes from standing still.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import time
 from typing import Any
@@ -115,5 +117,7 @@ def compiled(model: Any, mode: str | None) -> Any:
 
 
 if __name__ == "__main__":
+    if "compile" in sys.argv[2:]:
+        importlib.import_module("torch._inductor.compile_fx")
     baseline = Baseline()
     serve(int(sys.argv[1]), lambda message, fds: (getattr(baseline, message["op"])(message, fds), []))

@@ -68,9 +68,7 @@ class Batches:
         """Of the timed batches together: processor time, that and waiting for processors, wall-clock time, calls, page faults."""
         self.samples = Samples(session.build.native, session.plumbing)
         self.page.outputs = max(outputs, 1)
-        self.side = timing.Side(
-            self.worker.pause, self._run, self._events, self._prepare, self.reference.sets, floored=True
-        )
+        self.side = timing.Side(self.worker.pause, self._run, self._events, self._prepare, self.reference.sets)
         self._hand_stock_over()
 
     @property
@@ -169,7 +167,9 @@ class Batches:
         self.worker.go()
         found = self.worker.ask({"op": "events"}, 30.0)["events_ms"]
         self.worker.pause()
-        return None if found is None else float(found)
+        if found is None:
+            raise Failed("tampering", "the worker does not say what device events lie around its calls")
+        return float(found)
 
     def watched(self) -> None:
         """A turn that is not timed, stopped at moments drawn at random within the time that a turn takes."""

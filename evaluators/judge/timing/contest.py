@@ -67,10 +67,12 @@ class Contest:
                 break
         self.batches.judge_progress()
         self.worker.close()
+        ours = self.batches.side
+        if ours.events_ms:
+            for side in sides if flushed else []:
+                side.flush_again(theirs[0])
+            rows = [(*row[:-1], ms) for row, ms in zip(rows, timing.fair(ours, theirs), strict=True)]
         rows = [(*row[:-1], row[-1] + self.batches.overdue_ms) for row in rows]
-        if flushed:
-            beyond = [side.overcharged(theirs[0]) for side in sides]
-            rows = [tuple(t + more for t, more in zip(row, beyond, strict=True)) for row in rows]
         if not self.reference.intact():
             raise Failed(
                 "tampering", "the processors or the priority of the reference's process were changed from outside"

@@ -3,9 +3,11 @@
 A batch is ``calls`` calls and a synchronisation, timed by the wall clock of this process from waking the process that makes them until
 every thread of it stands still again, while the other side is stopped. What the judge looks at before and after is no part of it. On a
 GPU a batch begins with a pause of the device and calls are preceded by an L2 flush, so batches of these alone (same count) are timed too
-and the shortest of them is subtracted: other work only ever lengthens one, and what is subtracted in error would be counted as speed. The
-device events of the worker leave the flushes out by themselves. They are reported and compared with the wall clock; they can only make a
-candidate slower.
+and the shortest of them is subtracted: other work only ever lengthens one, and what is subtracted in error would be counted as speed.
+
+Device events leave all of that out. The baseline's process is the judge's own, so on a GPU its time is what they say. What its wall-clock
+time holds beyond them (waking, launching, waiting for the device) the candidate's holds too, and that much, the median of the baseline's
+batches, is taken off each of the candidate's. The candidate's own events could be forged: they can only make it slower.
 """
 
 from __future__ import annotations
@@ -46,9 +48,12 @@ class Side:
     offset: int = 0
     last_s: float = 0.0
     """Seconds of the last batch."""
+    trusted: bool = False
+    """Whether device events are taken at their word."""
     events_ms: list[float] = field(default_factory=list)
-    floored: bool = False
-    """Whether a time below what the device events say counts as these: true of the candidate, who gains nothing by events too long."""
+    """Of the turns measured since the last calibration: device-event milliseconds per call."""
+    beyond_ms: list[float] = field(default_factory=list)
+    """Likewise: wall-clock milliseconds of the batch beyond flushes and device events."""
 
     def settle(self) -> None:
         """Have the process stand still for a while."""
@@ -65,15 +70,16 @@ class Side:
         return wall
 
     def measure(self) -> float:
-        """Milliseconds per call of one batch, without the flushes' share."""
-        wall = self.batch()
+        """Milliseconds per call of one batch: by device events where they are to be trusted, else by the wall clock, without the
+        flushes' share."""
+        wall = self.batch() - self.overhead_ms
         events = self.events()
-        found = max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
         if events is not None:
             self.events_ms.append(events / self.calls)
-            if self.floored:
-                found = max(found, events / self.calls)
-        return found
+            self.beyond_ms.append(wall - events)
+            if self.trusted:
+                wall = events
+        return max(wall / self.calls, _SMALLEST_MS)
 
     def calibrate(self, target_ms: float, flushes: Side | None = None) -> float:
         """Warm up, fix the number of calls per batch so that it takes about ``target_ms``, and learn what flushes cost where there are
@@ -97,6 +103,7 @@ class Side:
             self.overhead_ms = flushes.flushing(self.calls)
         per_call = max((wall - self.overhead_ms) / self.calls, _SMALLEST_MS)
         self.events_ms.clear()
+        self.beyond_ms.clear()
         return per_call
 
     def _shorter(self) -> float:
@@ -110,11 +117,11 @@ class Side:
         self.calls = kept
         return found
 
-    def overcharged(self, flushes: Side) -> float:
-        """Milliseconds per call that were subtracted for flushes beyond what a second look at them says; from now on no longer."""
+    def flush_again(self, flushes: Side) -> None:
+        """Look at what flushes cost a second time; where the first look said more, what was measured since is mended."""
         least = min(self.overhead_ms, flushes.flushing(self.calls))
-        beyond, self.overhead_ms = (self.overhead_ms - least) / self.calls, least
-        return beyond
+        self.beyond_ms = [ms + self.overhead_ms - least for ms in self.beyond_ms]
+        self.overhead_ms = least
 
     def turn(self) -> float:
         """Milliseconds per call of one batch on fresh inputs."""
@@ -137,6 +144,15 @@ def stop(pause: Callable[[], None], cpu_ns: Callable[[], int], gpu: bool) -> flo
     if gpu and still - sent < _LATE_S:
         return (sent - begin + min((cpu_ns() - used) / 1e9, still - sent)) * 1e3
     return (still - begin) * 1e3
+
+
+def fair(side: Side, trusted: Sequence[Side]) -> list[float]:
+    """Milliseconds per call of the turns of a side that is not to be trusted, which has device events: wall-clock time less what that of
+    trusted sides holds beyond theirs, the median, and never less than its own events."""
+    theirs = [ms for other in trusted for ms in other.beyond_ms]
+    usual = max(statistics.median(theirs), 0.0) if theirs else 0.0
+    turns = zip(side.events_ms, side.beyond_ms, strict=True)
+    return [max(events + max(beyond - usual, 0.0) / side.calls, _SMALLEST_MS) for events, beyond in turns]
 
 
 def alternate(sides: Sequence[Side], rounds: int) -> list[tuple[float, ...]]:
