@@ -148,11 +148,17 @@ def stop(pause: Callable[[], None], cpu_ns: Callable[[], int], gpu: bool) -> flo
 
 def fair(side: Side, trusted: Sequence[Side]) -> list[float]:
     """Milliseconds per call of the turns of a side that is not to be trusted, which has device events: wall-clock time less what that of
-    trusted sides holds beyond theirs, the median, and never less than its own events."""
+    trusted sides holds beyond theirs, the median, and never less than its own events.
+
+    Where its events do not explain its time, it may have worked while the flushes ran: they are on its clock then.
+    """
     theirs = [ms for other in trusted for ms in other.beyond_ms]
     usual = max(statistics.median(theirs), 0.0) if theirs else 0.0
-    turns = zip(side.events_ms, side.beyond_ms, strict=True)
-    return [max(events + max(beyond - usual, 0.0) / side.calls, _SMALLEST_MS) for events, beyond in turns]
+    turns = list(zip(side.events_ms, side.beyond_ms, strict=True))
+    found = [max(events + max(beyond - usual, 0.0) / side.calls, _SMALLEST_MS) for events, beyond in turns]
+    if found and not agreement(side, statistics.median(found))[1]:
+        return [ms + side.overhead_ms / side.calls for ms in found]
+    return found
 
 
 def alternate(sides: Sequence[Side], rounds: int) -> list[tuple[float, ...]]:
