@@ -76,7 +76,7 @@ def test_what_handing_results_over_took_too_long_counts_in_every_batch() -> None
 
 def test_a_baseline_counts_no_slower_than_it_is_without_the_candidate() -> None:
     """However a candidate slowed the baseline down beside it, the ratio is that of the baseline alone."""
-    hindered = Steps(60.0, *[60.0] * 11, 5.0)
+    hindered = Steps(60.0, *[60.0] * 7, 5.0)
     found, notes = Made({"eager": hindered}, Steps(4.0), Baselines({"eager": 5.0}, "eager")).run(whole=False)
     assert (found.ratio, found.low, found.high) == (1.25, 1.25, 1.25)
     assert any("12.0 times as long beside the candidate as alone" in n for n in notes)
@@ -99,6 +99,16 @@ def test_samples_that_scatter_are_added_to_and_said_to_scatter() -> None:
     assert not any("scatter" in n for n in notes)
     found, _ = Made({"eager": Steps(4.0)}, restless, Baselines({"eager": 4.0}, "eager")).run(whole=False)
     assert len(found.samples) == 11
+
+
+def test_a_search_stops_as_soon_as_the_interval_is_narrow() -> None:
+    """On either side of 1 alike; a verdict that will be reported takes all pairs."""
+    chosen = Baselines({"eager": 4.0}, "eager")
+    for ours in (2.0, 8.0):
+        found, _ = Made({"eager": Steps(4.0)}, Steps(ours), chosen).run(whole=False)
+        assert len(found.samples) == 7
+        found, _ = Made({"eager": Steps(4.0)}, Steps(ours), chosen).run(whole=True)
+        assert len(found.samples) == 11
 
 
 class Kept(Reference):

@@ -14,6 +14,8 @@ from evaluators.verdict import Timing
 
 _HELPINGS = 3
 _NARROW = 1.2
+_EARLY, _PRECISE = (7, 9), 1.04
+"""Numbers of pairs after which a search has enough, where the borders of the interval are no further apart than this."""
 _MOST = 3
 _LEAST = 2
 _ALONE = 5
@@ -60,7 +62,7 @@ class Contest:
         for _ in range(
             _HELPINGS if whole else 1
         ):  # how wide an interval is says nothing of its sign: more pairs favour nobody
-            rows += self._rounds(theirs, rounds)
+            rows += self._rounds(theirs, rounds, () if whole else _EARLY)
             _, samples = _stronger(names, rows)
             _, low, high = timing.summarize(samples)
             if high <= _NARROW * low:
@@ -79,30 +81,32 @@ class Contest:
             )
         return self._figures(names, theirs, rows, chosen.failure, flushed)
 
-    def _rounds(self, theirs: list[timing.Side], rounds: int) -> list[tuple[float, ...]]:
-        """``rounds`` timed turns of every side. Among them are turns of the candidate that are watched instead: which ones, and how many
-        there will be, is not settled beforehand, so nothing can be learnt from those that were."""
+    def _rounds(self, theirs: list[timing.Side], rounds: int, early: tuple[int, ...]) -> list[tuple[float, ...]]:
+        """``rounds`` timed turns of every side, or as many of ``early`` as make the interval narrow. Among them are turns of the
+        candidate that are watched instead: which ones, and how many there will be, is not settled beforehand, so nothing can be learnt
+        from those that were."""
         rows: list[tuple[float, ...]] = []
         settings, watched = self.session.settings, 0
         batches = self.batches
         wanted = settings.watched * (2 if self.session.closer else 1)
         if batches.side.calls == 1:
             wanted = min(wanted, 2)  # every call's result is looked at anyway; whose code runs is still of interest
-        finished = False
+        timed, finished = False, False
         while not finished:
             row = [self._undisturbed(side) for side in theirs]
             # When to stop a batch is known from a timed one only: results of those that calibrate are not looked at.
             if (
                 rows
                 and watched < _MOST * wanted
-                and (len(rows) >= rounds or self.draw.random() < wanted / (wanted + rounds))
+                and (timed or self.draw.random() < wanted / (wanted + rounds))
             ):
                 batches.watched()
                 watched += 1
             else:
                 rows.append((*row, batches.side.turn()))
+                timed = len(rows) >= rounds or (len(rows) in early and _narrow(rows))
             seen = watched >= _MOST * wanted or (watched >= _LEAST and batches.samples.enough)
-            finished = len(rows) >= rounds and seen
+            finished = timed and seen
             batches.check()
         return rows
 
@@ -162,6 +166,12 @@ class Contest:
             )
         self.worker.alone()
         return found
+
+
+def _narrow(rows: list[tuple[float, ...]]) -> bool:
+    """Whether the interval of the first side's turns against the last one's is narrow enough to rank candidates by."""
+    _, low, high = timing.summarize([(row[0], row[-1]) for row in rows])
+    return high <= _PRECISE * low
 
 
 def _stronger(names: list[str], rows: list[tuple[float, ...]]) -> tuple[str, list[tuple[float, float]]]:
