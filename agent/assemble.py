@@ -87,11 +87,14 @@ def _work(spec: KernelSpec) -> Any:
         return None
 
 
-def judge(spec: KernelSpec, target: Target) -> AbstractContextManager[Judge]:
-    """The judge."""
+def judge(spec: KernelSpec, target: Target, prepare: bool = False) -> AbstractContextManager[Judge]:
+    """The judge; with ``prepare`` its processes start at once, while there is other work to do."""
     from evaluators.judge.judge import Judge as RealJudge
 
-    return RealJudge(spec, target)
+    made = RealJudge(spec, target)
+    if prepare:
+        made.prepare()
+    return made
 
 
 def facts(spec: KernelSpec, target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -16,7 +16,7 @@ from agent.errors import RunBusyError, RunInterrupted, RunStalled
 from agent.events import OnEvent, Preparing, RunStarted, Stopping, silent
 from agent.proposers.base import Proposer
 from agent.result import RunResult, folder_of, result_of
-from agent.runtime import JudgeFactory, Retriever, Runtime, Synthesize
+from agent.runtime import Judge, JudgeFactory, Retriever, Runtime, Synthesize
 from agent.search.ids import new_run_id
 from agent.settings import RunSettings
 from evaluators.spec.kernel_spec import KernelSpec
@@ -53,10 +53,17 @@ def optimize(
     # What can be missing (an endpoint, a model), and a reference that does not work, is found out before anything is recorded.
     proposers = proposers or assemble.proposers(settings)
     on_event(Preparing("trying out and tracing the reference"))
-    operators, patterns = (facts or assemble.facts)(spec, target)
-    parts = _parts(settings, run_id, proposers, retriever, judge_factory, synthesize, on_event)
-    run = store.create_run(run_id, spec, target, settings.to_dict(), operators, patterns)
-    return _drive(run, settings, store, parts, on_event, resumed=False)
+    with ExitStack() as prepared:
+        if judge_factory is None:
+            judge = prepared.enter_context(assemble.judge(spec, target, prepare=True))
+
+            def judge_factory(_spec: KernelSpec, _target: Target) -> AbstractContextManager[Judge]:
+                return nullcontext(judge)
+
+        operators, patterns = (facts or assemble.facts)(spec, target)
+        parts = _parts(settings, run_id, proposers, retriever, judge_factory, synthesize, on_event)
+        run = store.create_run(run_id, spec, target, settings.to_dict(), operators, patterns)
+        return _drive(run, settings, store, parts, on_event, resumed=False)
 
 
 def resume(

@@ -58,6 +58,9 @@ class Timing:
     clock: str
     fresh_process: bool = False
     warm_ms: float | None = None
+    """In warm caches, on one input set again and again, beside the stronger baseline's ``warm_baseline_ms``. For comparison, of results
+    that nobody looked at; no ratio that counts is of these."""
+    warm_baseline_ms: float | None = None
     event_ms: float | None = None
     """The candidate's own device events, milliseconds per call; the time charged is never less, and the wall clock says how much more."""
 

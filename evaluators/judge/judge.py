@@ -70,8 +70,12 @@ class Judge:
         )
         self.device = target.device
         self.reference: Reference | None = None
+        self.starting: Reference | None = None
+        """One that was started and has not been given the spec."""
         self.weak = Weak()
         self.zygote: Server | None = None
+        self.awake = False
+        """Whether the zygote is known to be ready."""
         self.folder: Any = None
         self.absent: Absent | None = None
         self.environment: dict[str, str] = {}
@@ -106,9 +110,10 @@ class Judge:
         if self.zygote is not None:
             self.zygote.close()
             self.zygote = None
-        if self.reference is not None:
-            self.reference.close()
-            self.reference = None
+        for reference in (self.reference, self.starting):
+            if reference is not None:
+                reference.close()
+        self.reference = self.starting = None
         if self.absent is not None:
             self.absent.close()
             self.absent = None
@@ -199,7 +204,6 @@ class Judge:
                 self._further(session, phases, whole)
             with phase(phases, "reference"):
                 may = allowed(self._traced())
-            outside = [n for n in session.operators if n not in may]
             resources = session.resources({**base.resources, "library_operators": session.operators}, whole)
             base = replace(base, accuracy=accuracy, resources=resources)
             if self.weak.why:
@@ -228,8 +232,8 @@ class Judge:
         }  # fmt: skip
         profiled = base.resources.get("attribution") or {}
         looked |= {"attribution": shares} if (shares := looks.attribution()) else {}
-        base = replace(base, resources={**base.resources, **looked})
-        self._facts = batches.facts()
+        base = replace(base, resources={**base.resources, **looked, "library_operators": session.operators})
+        self._facts = contest.facts
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
         if bound is not None and measured.candidate_ms * _IMPOSSIBLE[self.target.kind] < _bytes_ms(bound):
             times = _bytes_ms(bound) / measured.candidate_ms
@@ -237,6 +241,7 @@ class Judge:
             return replace(found, status="tampering", fitness=0.0, message="; ".join([reason, *notes]))
         looks.hybrid = bool(may)
         whose = looks.said or ("" if may else mostly_libraries(profiled))
+        outside = [n for n in session.operators if n not in may]
         if outside or whose:
             found = replace(found, fitness=0.0)
             who = f"PyTorch does the work of {', '.join(outside[:6])}" if outside else whose
@@ -314,28 +319,41 @@ class Judge:
             return None, self._untraced
         return roofline(work(program), self.target, measured.candidate_ms if measured else None), ""
 
+    def prepare(self) -> None:
+        """Start the processes that :meth:`evaluate` will need, without waiting for them: what they import takes seconds."""
+        if not self.target.present:
+            return
+        if self.reference is None and self.starting is None:
+            self.starting = Reference(self.spec, self.target, self.settings, self.device, self.threads)
+        if self.zygote is None:
+            self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
+            preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
+            frozen = self.device == "cpu" and self.settings.namespaces
+            extra = {READ_ONLY: tempfile.gettempdir()} if frozen else {}
+            env = environment(self.folder.name, self.threads, {**extra, **(PINNED if self.device == "cpu" else {})})
+            self.zygote, self.awake = Server("evaluators.judge.processes.zygote", preload, env, self.folder.name), False
+
     def _start(self, phases: dict[str, float], timed: bool) -> None:
         """Start what is not running: the zygote, the reference. Where one has died since, both are started afresh."""
         gone = self.zygote is not None and not self.zygote.alive
-        if gone or (self.reference is not None and not self.reference.alive):
+        if gone or any(r is not None and not r.alive for r in (self.reference, self.starting)):
             self.close()
         with phase(phases, "start"):
             # Reference and zygote import PyTorch side by side.
-            starting = (
-                None if self.reference else Reference(self.spec, self.target, self.settings, self.device, self.threads)
-            )
-            if self.zygote is None:
-                try:
-                    self._start_zygote()
-                except BaseException:
-                    if starting is not None:
-                        starting.close()
-                    raise
-        if timed and (reference := starting or self.reference):
+            self.prepare()
+            assert self.zygote is not None
+            if not self.awake:
+                self.zygote.ready()
+                unpin(self.zygote.pid, os.sched_getaffinity(0))
+                if self.device == "cuda":
+                    self._seed_triton()
+                self.awake = True
+        if timed and (reference := self.starting or self.reference):
             reference.start_baseline()
-        if starting is not None:
+        if self.starting is not None:
             with phase(phases, "reference"):
                 ipc = self.device == "cuda" and usable_ipc(str(home() / "cache"))
+                starting, self.starting = self.starting, None
                 self.reference = starting.open(ipc)
                 self.environment = {
                     **self.reference.environment, "threads": str(self.threads), "transport": "device IPC" if ipc else "host memory",
@@ -344,18 +362,6 @@ class Judge:
                 self.weak = weakness(self.reference)
             if self.weak.no_credit and self.on_wait:
                 self.on_wait("; ".join([self.weak.no_credit, *self.weak.lines]))
-
-    def _start_zygote(self) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
-        preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
-        frozen = self.device == "cpu" and self.settings.namespaces
-        extra = {READ_ONLY: tempfile.gettempdir()} if frozen else {}
-        env = environment(self.folder.name, self.threads, {**extra, **(PINNED if self.device == "cpu" else {})})
-        self.zygote = Server("evaluators.judge.processes.zygote", preload, env, self.folder.name)
-        self.zygote.ready()
-        unpin(self.zygote.pid, os.sched_getaffinity(0))
-        if self.device == "cuda":
-            self._seed_triton()
 
     def _seed_triton(self) -> None:
         """Have Triton's driver module (compiled with the host's C compiler, a second or more) built once, for workers to start from."""

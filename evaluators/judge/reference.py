@@ -203,8 +203,8 @@ class Reference:
     def side(self, baseline: str) -> Side:
         """The baseline as one side of a paired timing, once there is a stock."""
 
-        def run(calls: int, offset: int, empty: bool) -> float:
-            asked = {"op": "time", "baseline": baseline, "calls": calls, "offset": offset, "empty": empty}
+        def run(calls: int, offset: int, kind: timing.Kind) -> float:
+            asked = {"op": "time", "baseline": baseline, "calls": calls, "offset": offset, "kind": kind}
             begin = time.perf_counter()
             self.baseline.go()
             self.baseline.ask(asked, 300.0)
@@ -226,7 +226,7 @@ class Reference:
         self.server.pause()
         for number in range(4):
             self.baseline.go()
-            self.baseline.ask({"op": "time", "baseline": "eager", "calls": calls, "offset": 0, "empty": False}, 300.0)
+            self.baseline.ask({"op": "time", "baseline": "eager", "calls": calls, "offset": 0, "kind": "calls"}, 300.0)
             begin = time.perf_counter()
             self.baseline.ask({"op": "collect", "drop": number == 3}, 120.0)
             taken.append((time.perf_counter() - begin) * 1e3)
@@ -253,7 +253,7 @@ class Reference:
         if mode == "off":
             self.baselines = Baselines(ms, "eager", "torch.compile was switched off")
             return self.baselines
-        if remembered is not None and (remembered["failure"] or not whole):
+        if remembered is not None and not whole:
             self.baselines = Baselines(ms, "eager", remembered["failure"], _lost(remembered))
             return self.baselines
         reply = self._ask_baseline({"op": "compile", "mode": mode}, self.settings.compile_s)

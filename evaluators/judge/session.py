@@ -177,13 +177,17 @@ class Session:
             if failure.status == "crash" and _FAULTS.search(failure.message) and self.device == "cpu":
                 raise Failed("crash", failure.message + _OUTSIDE) from None
             raise
-        self.operators = sorted({*self.operators, *reply.pop("operators", [])})
+        self.used(reply)
         self.plumbing = max(self.plumbing, reply.pop("plumbing", 0))
         verdict = self.check(number, reply)
         if not self.place and verdict["ok"]:
             self.form = reply
             self.own_memory(reply["outputs"])
         return verdict
+
+    def used(self, reply: dict[str, Any]) -> None:
+        """Note the PyTorch operators that a recorded call or batch says did work."""
+        self.operators = sorted({*self.operators, *reply.pop("operators", [])})
 
     def check(self, number: int, reply: dict[str, Any]) -> dict[str, Any]:
         """The oracle's verdict on what lies in the blocks of case ``number``."""

@@ -104,7 +104,7 @@ def test_judge_page_states_the_rule_that_is_applied() -> None:
     assert named == set(typing.get_args(Status))
     settings = JudgeSettings()
     assert (settings.seeds, settings.pairs, settings.min_pairs, settings.timing_budget_s) == (3, 11, 5, 4.0)
-    assert (settings.batch_ms_cpu, settings.batch_ms_gpu, timing.RESAMPLES) == (20.0, 40.0, 2000)
+    assert (settings.batch_ms_cpu, settings.batch_ms_gpu, timing.RESAMPLES) == (20.0, 20.0, 2000)
 
 
 def test_knowledge_page_describes_front_matter_completely() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 from evaluators.judge import reference as module
 from evaluators.judge.reference import Baselines, Reference
 from evaluators.judge.settings import JudgeSettings
+from evaluators.judge.timing import baseline as timed
 from evaluators.judge.timing.contest import Contest
 
 
@@ -41,14 +43,16 @@ class Made(Contest):
     """A contest whose processes are made up."""
 
     def __init__(self, sides: dict[str, Steps], ours: Steps, chosen: Baselines, overdue_ms: float = 0.0) -> None:
-        self.session = SimpleNamespace(settings=JudgeSettings(watched=0), device="cpu", closer=False)  # type: ignore[assignment]
+        self.session = SimpleNamespace(
+            settings=JudgeSettings(watched=0), device="cpu", closer=False, inputs_may_change=True
+        )  # type: ignore[assignment]
         self.reference = SimpleNamespace(  # type: ignore[assignment]
             choose=lambda *_: chosen, side=lambda name, *_: sides[name], flush_bytes=0, intact=lambda: True
         )
         self.worker = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
-        self.batch_ms = 30.0
+        self.batch_ms, self.warm_ms = 30.0, None
         self.batches = SimpleNamespace(  # type: ignore[assignment]
-            side=ours, samples=SimpleNamespace(enough=True), begin=nothing, check=nothing, judge_progress=nothing,
+            side=ours, samples=SimpleNamespace(enough=True), begin=nothing, check=nothing, judge_progress=nothing, facts=list,
             overdue_ms=overdue_ms,
         )  # fmt: skip
 
@@ -164,3 +168,28 @@ def test_one_disturbed_median_is_not_remembered(file: Path) -> None:
     assert not file.exists()
     Kept(Steps(9.0)).choose(30.0)
     assert file.exists()
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_what_fails_to_compile_is_tried_once_more_without_what_was_kept(
+    sound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that works, the rest of a process that was killed was in the way, and is thrown away; else the failure is the reference's."""
+    kept = tmp_path / "inductor"
+    kept.mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, str(kept))
+
+    def compiled(model: Any, mode: str | None) -> Any:
+        if not sound or os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(kept):
+            raise ImportError("cannot open shared object file")
+        return model
+
+    monkeypatch.setattr(timed, "compiled", compiled)
+    made = timed.Baseline()
+    made.model, made.batcher = abs, SimpleNamespace(sets=[(1,)])  # type: ignore[assignment]
+    said = made.compile({"mode": "default"}, [])
+    assert ("failed" in said) is not sound
+    assert kept.exists() is not sound
+    assert (made.compiled is abs) is sound

@@ -122,12 +122,16 @@ def _outcome(value: Any) -> dict[str, Any]:
 
 
 def _run(reply: dict[str, Any]) -> dict[str, Any]:
-    found = _outcome(reply)
-    if "operators" in reply:
-        found["operators"] = _list(reply["operators"], 2000, lambda v: _text(v, 80))[:64]
+    found = {**_outcome(reply), **_time(reply)}
     if "plumbing" in reply:
         found["plumbing"] = _whole(reply["plumbing"], 2**31)
     return found
+
+
+def _time(reply: dict[str, Any]) -> dict[str, Any]:
+    if "operators" not in reply:
+        return {}
+    return {"operators": _list(reply["operators"], 2000, lambda v: _text(v, 80))[:64]}
 
 
 def _repeat(reply: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +150,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "load": lambda r: {"missing": _list(r.get("missing"), 20_000, lambda v: _text(v, 300))},
     "run": _run,
     "repeat": _repeat,
+    "time": _time,
     "events": _events,
     "resources": lambda r: {"kernels": _list(r.get("kernels"), 10_000, _kernel)[:32]},
     "profile": lambda r: {"kernels": _list(r.get("kernels"), 10_000, _kernel)},

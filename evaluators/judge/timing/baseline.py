@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
+import shutil
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -23,6 +26,8 @@ from evaluators.judge.worker.batch import Batcher
 from evaluators.judge.worker.results import deliver
 from evaluators.spec.calls import WithGradients, build_call
 from evaluators.spec.kernel_spec import KernelSpec
+
+_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 class Baseline:
@@ -66,18 +71,36 @@ class Baseline:
         return {}
 
     def compile(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Compile the reference with torch.compile and run it; ``failed`` says why it could not."""
+        """Compile the reference with torch.compile and run it; ``failed`` says why it could not.
+
+        What was compiled before is kept on disk, and a process that was killed may have left something broken there: what fails is tried
+        once more without it, and where that works the rest is thrown away.
+        """
         begin = time.perf_counter()
+        mode = None if message["mode"] == "default" else message["mode"]
+        failed = self._compile(mode)
+        if failed:
+            torch.compiler.reset()
+            kept = {name: os.environ.pop(name, "") for name in _CACHES}
+            os.environ.update({name: tempfile.mkdtemp(dir=os.getcwd()) for name in _CACHES})
+            again = self._compile(mode)
+            if again:
+                return {"failed": again}
+            for path in filter(None, kept.values()):
+                shutil.rmtree(path, ignore_errors=True)
+        return {"seconds": time.perf_counter() - begin}
+
+    def _compile(self, mode: str | None) -> str:
         try:
-            self.compiled = compiled(self.model, None if message["mode"] == "default" else message["mode"])
+            self.compiled = compiled(self.model, mode)
             with torch.no_grad():
                 self.compiled(*self.batcher.sets[0])
                 self.compiled(*self.batcher.sets[0])
             self._settle()
         except Exception as error:
             self.compiled = None
-            return {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
-        return {"seconds": time.perf_counter() - begin}
+            return f"{type(error).__name__}: {str(error)[:300]}"
+        return ""
 
     def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A batch of calls, each on another input set; results are kept until the next one."""

@@ -6,6 +6,7 @@ import os
 import random
 import statistics
 
+from evaluators.judge.facts import Fact
 from evaluators.judge.processes.processes import Failed
 from evaluators.judge.session import WIDE, Session, close_all
 from evaluators.judge.timing import timing
@@ -18,6 +19,8 @@ _EARLY, _PRECISE = (7, 9), 1.04
 """Numbers of pairs after which a search has enough, where the borders of the interval are no further apart than this."""
 _MOST = 3
 _LEAST = 2
+_WARM = 5
+"""Batches of each side in warm caches."""
 _ALONE = 5
 """Batches of each baseline with no candidate left."""
 _IDLE_NS = 1_000_000
@@ -30,6 +33,10 @@ class Contest:
         self.session, self.worker, self.reference = session, session.worker, session.reference
         self.batch_ms, self.draw = batch_ms, random.SystemRandom()
         self.batches: Batches
+        self.facts: list[Fact] = []
+        """What was measured beside time in timed batches."""
+        self.warm_ms: tuple[float, float] | None = None
+        """In warm caches: the stronger baseline's and the candidate's milliseconds per call."""
 
     def prepare(self, whole: bool) -> None:
         """Make the input sets and choose the stronger baseline, once per judge (``whole``: with every baseline live); the candidate is
@@ -68,6 +75,10 @@ class Contest:
             if high <= _NARROW * low:
                 break
         self.batches.judge_progress()
+        self.facts = self.batches.facts()
+        if whole and not self.session.inputs_may_change:
+            stronger, _ = _stronger(names, rows)
+            self.warm_ms = timing.warm(theirs[names.index(stronger)], self.batches.side, _WARM)
         self.worker.close()
         ours = self.batches.side
         if ours.events_ms:
@@ -95,11 +106,7 @@ class Contest:
         while not finished:
             row = [self._undisturbed(side) for side in theirs]
             # When to stop a batch is known from a timed one only: results of those that calibrate are not looked at.
-            if (
-                rows
-                and watched < _MOST * wanted
-                and (timed or self.draw.random() < wanted / (wanted + rounds))
-            ):
+            if rows and watched < _MOST * wanted and (timed or self.draw.random() < wanted / (wanted + rounds)):
                 batches.watched()
                 watched += 1
             else:
@@ -151,6 +158,8 @@ class Contest:
             samples=tuple(samples),
             clock="wall, cold L2" if flushed else "wall",
             event_ms=events,
+            warm_baseline_ms=self.warm_ms[0] if self.warm_ms else None,
+            warm_ms=self.warm_ms[1] if self.warm_ms else None,
         )
         return measured, notes
 

@@ -56,15 +56,24 @@ class Batcher:
     def batch(self, call: Callable[..., Any], asked: dict[str, Any]) -> None:
         """The batch that was ``asked`` for; its results are kept until the next one."""
         self.last.clear()
-        self.last = self.run(None if asked["empty"] else call, self.sets, asked["calls"], asked["offset"])
+        kind = asked["kind"]
+        self.last = self.run(
+            None if kind == "flushes" else call, self.sets, asked["calls"], asked["offset"], kind == "warm"
+        )
 
     def run(
-        self, call: Callable[..., Any] | None, arguments: Sequence[Sequence[Any]], calls: int, offset: int
+        self,
+        call: Callable[..., Any] | None,
+        arguments: Sequence[Sequence[Any]],
+        calls: int,
+        offset: int,
+        warm: bool = False,
     ) -> dict[int, Any]:
         """``calls`` calls in a row, each on another argument set, from set ``offset`` on; returns when the device is idle.
 
         Gives the result of each set. With ``call=None`` only pause and flushes run: what the judge subtracts. After each call the page
-        holds where its result lies; all results of a batch are kept until it ends.
+        holds where its result lies; all results of a batch are kept until it ends. With ``warm`` all calls are on one set, and there are
+        no flushes: what fits into caches stays there.
         """
         last: dict[int, Any] = {}
         sets = len(arguments)
@@ -77,9 +86,9 @@ class Batcher:
                     self.begins.append(torch.cuda.Event(enable_timing=True))
                     self.ends.append(torch.cuda.Event(enable_timing=True))
             for done in range(calls):
-                i = (offset + done) % sets
+                i = (offset + (0 if warm else done)) % sets
                 if self.cuda:
-                    if self.flush is not None:
+                    if self.flush is not None and not warm:
                         self.flush.zero_()
                     self.begins[done].record()
                 if call is not None:

@@ -182,9 +182,12 @@ class Worker:
         return {}
 
     def time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """A batch of calls, each on another input set; results are kept until the next one."""
-        self.batcher.batch(self.models[0], message)
-        return {}
+        """A batch of calls, each on another input set; results are kept until the next one. With ``record``, which PyTorch operators
+        did work in it."""
+        recorder = Recorder() if message["record"] else None
+        with recorder or contextlib.nullcontext():
+            self.batcher.batch(self.models[0], message)
+        return {} if recorder is None else {"operators": recorder.computing()}
 
     def events(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Device-event milliseconds of the last batch."""
