@@ -73,6 +73,8 @@ class Reference:
         self.opened: dict[str, Any] = {}
         self.processors = os.sched_getaffinity(self.server.pid)
         self.ipc = False
+        self.calls: dict[str, int] = {}
+        """Calls per batch that were found for each baseline: where the next candidate's contest begins."""
         self.sets = 0
         """Input sets of timed batches, once there is a stock."""
         self.arguments: Any = None
@@ -217,7 +219,8 @@ class Reference:
             found = self._ask_baseline({"op": "events"}, 30.0)["events_ms"] if self.device == "cuda" else None
             return None if found is None else float(found)
 
-        return Side(self.pause, run, events, self.refresh, self.sets, trusted=True)
+        calls = self.calls.get(baseline, 1)
+        return Side(self.pause, run, events, self.refresh, self.sets, calls, trusted=True)
 
     def delivery_ms(self, calls: int) -> float:
         """Milliseconds that the baseline's process needs to hand over the results of a batch of ``calls`` calls just done; the median

@@ -23,7 +23,7 @@ from typing import Any
 
 from evaluators.errors import SourceRejected, ToolMissing
 from evaluators.home import home
-from evaluators.languages import native
+from evaluators.languages import headers, native
 from evaluators.languages.base import Build, Language, Review
 from evaluators.languages.review import encodable, parse, review
 from evaluators.languages.sightings import in_cpp, in_python
@@ -161,7 +161,10 @@ def build(source: str, target: Target) -> Build:
     library = folder / f"{key}.so"
     begin = time.perf_counter()
     cached = library.exists()
-    kept = cached or native.compile_library([compiler, *FLAGS], files, library)
+    ready = None if cached else headers.ready([compiler, *FLAGS], files, _identity(compiler))
+    kept = cached or native.compile_library(
+        [compiler, *FLAGS], files, library, ready.options if ready else (), [ready.folder] if ready else []
+    )
     resources: dict[str, Any] = {
         "compile_s": round(time.perf_counter() - begin, 3),
         "library_bytes": library.stat().st_size,

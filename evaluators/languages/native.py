@@ -90,16 +90,26 @@ def _joined(text: str) -> str:
     return re.sub(r'"\s*(?:u8|[uUL])?"', "", text)
 
 
-def compile_library(command: Sequence[str], files: dict[str, str], library: Path) -> bool:
-    """Compile and link ``files`` into the shared library ``library``; whether the compiler was kept to its own folder and the system's
-    files, as it is where the kernel has Landlock. What was said of loops (:mod:`evaluators.languages.loops`) lies beside the library, as
-    ``.loops``. Raises :class:`CompileFailed`."""
+def compile_library(
+    command: Sequence[str],
+    files: dict[str, str],
+    library: Path,
+    options: Sequence[str] = (),
+    readable: Sequence[Path] = (),
+) -> bool:
+    """Compile and link ``files`` into the shared library ``library``; whether the compiler was kept to its own folder, the system's files
+    and what else is ``readable``, as it is where the kernel has Landlock. What was said of loops (:mod:`evaluators.languages.loops`) lies
+    beside the library, as ``.loops``. ``options`` only make it quicker: what fails with them is tried without.
+    Raises :class:`CompileFailed`."""
     with tempfile.TemporaryDirectory(dir=library.parent) as name:
         work = Path(name)
         for file, text in files.items():
             (work / file).write_text(text, encoding="utf-8", newline="")
         units = sorted(file for file in files if file.endswith(".cpp"))
-        code, said, kept = _run([*command, "-fmax-errors=4", loops.FLAG, *units, "-o", "out.so"], work)
+        rest = ["-fmax-errors=4", loops.FLAG, *units, "-o", "out.so"]
+        code, said, kept = _run([*command, *options, *rest], work, readable)
+        if code and options:
+            code, said, kept = _run([*command, *rest], work)
         if code:
             raise CompileFailed("g++ failed:\n" + trim(said, set(files)) + (_OUT_OF_REACH if _denied(said) else ""))
         with contextlib.suppress(OSError), (work / loops.REPORT).open("rb") as written:
@@ -110,11 +120,16 @@ def compile_library(command: Sequence[str], files: dict[str, str], library: Path
         return kept
 
 
+def compile_in(work: Path, command: Sequence[str]) -> bool:
+    """Run a compiler in the folder ``work``, under the same limits; whether it succeeded. Raises :class:`CompileFailed` at a limit."""
+    return _run(command, work)[0] == 0
+
+
 def _denied(said: str) -> bool:
     return bool(re.search(r"permission denied|file not found: /", said, re.I))
 
 
-def _run(command: Sequence[str], work: Path) -> tuple[int, str, bool]:
+def _run(command: Sequence[str], work: Path, readable: Sequence[Path] = ()) -> tuple[int, str, bool]:
     """Exit code and messages of a compiler under limits, and whether files were out of its reach; ended with everything it started.
 
     A compiler driver starts the real compiler, the assembler and the linker as children, which outlive it where it alone is killed.
@@ -129,7 +144,7 @@ def _run(command: Sequence[str], work: Path) -> tuple[int, str, bool]:
                 cwd=work, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True,
                 env={**known, "TMPDIR": str(work), "LC_ALL": "C", "CCACHE_DISABLE": "1"},
             ),
-            command[0], [], [work],
+            command[0], readable, [work],
         )  # fmt: skip
         try:
             code = process.wait(TIME_LIMIT_S)

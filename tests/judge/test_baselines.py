@@ -47,7 +47,11 @@ class Made(Contest):
             settings=JudgeSettings(watched=0), device="cpu", closer=False, inputs_may_change=True
         )  # type: ignore[assignment]
         self.reference = SimpleNamespace(  # type: ignore[assignment]
-            choose=lambda *_: chosen, side=lambda name, *_: sides[name], flush_bytes=0, intact=lambda: True
+            choose=lambda *_: chosen,
+            side=lambda name, *_: sides[name],
+            flush_bytes=0,
+            intact=lambda: True,
+            calls={},
         )
         self.worker = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
         self.batch_ms, self.warm_ms = 30.0, None

@@ -62,6 +62,7 @@ class Contest:
         theirs = [self.reference.side(n) for n in names]
         sides = [*theirs, self.batches.side]
         turns_ms = [s.calibrate(self.batch_ms, theirs[0] if flushed else None) * s.calls + s.overhead_ms for s in sides]
+        self.reference.calls.update({n: s.calls for n, s in zip(names, theirs, strict=True)})
         self.batches.begin()
         budget_ms = settings.timing_budget_s * 1e3 * len(sides) / 2
         rounds = max(settings.min_pairs, min(settings.pairs, int(budget_ms / max(sum(turns_ms), 1e-3))))

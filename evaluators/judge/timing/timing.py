@@ -85,14 +85,13 @@ class Side:
         return max(wall / self.calls, _SMALLEST_MS)
 
     def calibrate(self, target_ms: float, flushes: Side | None = None) -> float:
-        """Warm up, fix the number of calls per batch so that it takes about ``target_ms``, and learn what flushes cost where there are
-        any: on ``flushes``, a side that is trusted, since what is found is subtracted.
+        """Warm up, fix the number of calls per batch so that it takes about ``target_ms``, beginning with the present one, and learn what
+        flushes cost where there are any: on ``flushes``, a side that is trusted, since what is found is subtracted.
 
         What a batch takes beside its calls is divided by their number, so batches of both sides have to take equally long.
 
         Returns milliseconds per call, roughly.
         """
-        self.calls = 1
         self.batch()
         wall = self._shorter()
         for _ in range(_CALIBRATIONS):
