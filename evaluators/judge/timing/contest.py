@@ -95,11 +95,7 @@ class Contest:
         while not finished:
             row = [self._undisturbed(side) for side in theirs]
             # When to stop a batch is known from a timed one only: results of those that calibrate are not looked at.
-            if (
-                rows
-                and watched < _MOST * wanted
-                and (timed or self.draw.random() < wanted / (wanted + rounds))
-            ):
+            if rows and watched < _MOST * wanted and (timed or self.draw.random() < wanted / (wanted + rounds)):
                 batches.watched()
                 watched += 1
             else:
