@@ -47,6 +47,7 @@ def ablate(
     folder; docs/ablations.md says how to write a plan and read a report. Exits 1 where a run failed.
     """
     from agent.cli.console import print_json, stderr, stdout
+    from agent.figures import count
     from agent.report.ablation import sentences, write_ablation
     from evaluators.home import home
     from retrieval.ablation.plan import check_name, load
@@ -75,7 +76,9 @@ def ablate(
         out.print(f"report: {records.folder / 'report.html'}", soft_wrap=True)
     failed = [r for r in found if r.error]
     if failed:
-        stderr().print(f"{len(failed)} runs failed; the same command tries them again", markup=False, soft_wrap=True)
+        stderr().print(
+            f"{count(len(failed), 'run')} failed; the same command tries again", markup=False, soft_wrap=True
+        )
         raise typer.Exit(FAILURE)
 
 

@@ -69,7 +69,8 @@ def tidy(plan: Plan, records: Sequence[Record]) -> pd.DataFrame:
         {
             "spec": r.spec, "seed": r.seed, "arm": r.arm, "position": r.position, "sitting": r.sitting,
             **{f"factor_{f.name}": levels[r.arm].get(f.name, "") for f in plan.factors},
-            "outcome": math.log(max(r.best, 1.0)), "best": r.best, "judged": r.judged, "correct": r.correct,
+            "outcome": math.log(max(r.best, 1.0)), "best": r.best,
+            "search_best": max(r.curve, default=1.0), "judged": r.judged, "correct": r.correct,
             "seconds": r.seconds, "weak": r.weak, "run_id": r.run_id,
         }
         for r in records
