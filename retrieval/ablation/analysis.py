@@ -104,7 +104,7 @@ def complete(plan: Plan, records: Sequence[Record]) -> dict[tuple[str, int], dic
 
 
 def columns(plan: Plan) -> tuple[dict[str, Array], list[str]]:
-    """Coded columns over the factorial arms, by name, and those left out because the arms cannot tell them from others.
+    """Coded columns over the factorial arms, by name, and in words those left out because the arms cannot tell them from others.
 
     The code of level j is 1/L minus its indicator, so that a coefficient is the first level's mean minus level j's; of
     two levels +½ and −½.
@@ -126,7 +126,8 @@ def columns(plan: Plan) -> tuple[dict[str, Array], list[str]]:
         if np.linalg.matrix_rank(base) == base.shape[1]:
             kept[name] = column
         else:
-            confounded.append(name)
+            twin = next((k for k, v in kept.items() if abs(np.corrcoef(v, column)[0, 1]) > 1 - 1e-9), "")
+            confounded.append(f"{name} from {twin}" if twin else f"{name} from sums of the others")
     return kept, confounded
 
 
@@ -172,9 +173,7 @@ def _factorial(
     arms = [a.name for a in plan.arms if a.levels]
     kept, confounded = columns(plan)
     if confounded:
-        notes.append(
-            f"These arms cannot tell {', '.join(confounded)} from the effects listed, whose estimates hold the sum of both."
-        )
+        notes.append(f"These arms cannot tell {', '.join(confounded)}; what is listed is the sum of both.")
     design = np.column_stack([np.ones(len(arms)), *kept.values()])
     # Every block has the same arms, so the estimate of a set of blocks is the mean of theirs.
     solve = np.linalg.pinv(design)

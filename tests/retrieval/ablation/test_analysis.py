@@ -64,7 +64,7 @@ def test_half_fraction_finds_main_effects_and_names_what_is_confounded() -> None
     found = analyse(chosen, simulated(chosen, 10))
     for name, size in PLANTED.items():
         assert effect(found, name)[0] == pytest.approx(size, abs=0.06)
-    assert any("cannot tell diversity × lexical" in note or "diversity × lexical" in note for note in found.notes)
+    assert any("diversity × lexical from structure × moves" in note for note in found.notes)
     assert len([e for e in found.effects if e.kind == "interaction"]) == 3
 
 
