@@ -11,7 +11,8 @@ from retrieval.errors import ArmsError
 class Arms:
     """Everything on is the product.
 
-    ``shuffle`` is the control arm: as many passages of each kind as retrieval would give, drawn at random.
+    ``shuffle`` and ``uniform`` are for control arms: as many passages of each kind as retrieval would give, drawn at random; and none but
+    exemplars that can be filled in at all, drawn at random. ``uniform`` without ``moves`` is no retrieval.
     """
 
     metadata_filter: bool = True
@@ -28,10 +29,16 @@ class Arms:
     """
     diversity: bool = True
     """At most a few passages of one document."""
+    moves: bool = True
+    """Passages bring their documents' moves; off, the same passages come without."""
     shuffle: bool = False
+    uniform: bool = False
+    """No ranking at all: exemplars that fit the program's patterns, the target and the languages, drawn uniformly."""
     seed: int = 0
-    """Of the shuffle."""
+    """Of what is drawn at random."""
 
     def __post_init__(self) -> None:
+        if self.shuffle and self.uniform:
+            raise ArmsError("shuffle and uniform are both on: passages are drawn one way or the other")
         if not (self.dense or self.lexical or self.structure):
             raise ArmsError("dense, lexical and structure are all off: leave one on, or there is nothing to rank by")

@@ -13,3 +13,7 @@ class ArmsError(RetrievalError):
 
 class EmptyStoreError(RetrievalError):
     """The knowledge store holds nothing."""
+
+
+class PlanError(RetrievalError):
+    """A plan of an ablation is malformed or unknown: ``FILE: FIELD: what is wrong; what to do``."""

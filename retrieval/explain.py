@@ -24,4 +24,4 @@ def explain(passage: Passage) -> str:
     (+4.5)``.
     """
     why = ", ".join(_WORDS.get(name, name + " {:.3f}").format(value) for name, value in passage.scores.items())
-    return f"{passage.document} {passage.locator}: {why or 'drawn at random (shuffled)'}"
+    return f"{passage.document} {passage.locator}: {why or 'drawn at random'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from retrieval.lexical import Lexical
 from retrieval.passage import Passage, Query
 from retrieval.quotas import quotas
 from retrieval.selection import select
-from retrieval.shuffle import shuffled
+from retrieval.shuffle import shuffled, uniform
 
 if TYPE_CHECKING:
     from knowledge.snapshot import Snapshot
@@ -56,6 +56,8 @@ class Retriever:
         allowed = [i for i, c in enumerate(chunks) if _allowed(c, query, self.arms)]
         if not allowed or k <= 0:
             return []
+        if self.arms.uniform:
+            return [self._given(chunks[i], 0.0, {}) for i in uniform(allowed, chunks, query, self.arms.seed, k)]
         rankings = self._rankings(index, query, allowed)
         fused = fuse(rankings, len(allowed))
         # Ties by id, so that equal stores give equal answers.
@@ -69,11 +71,17 @@ class Retriever:
         }
         picked = select([allowed[n] for n in order], chunks, query, self.arms, wanted, k)
         if self.arms.shuffle:
-            return [passage(chunks[i], 0.0, {}) for i in shuffled(picked, chunks, query, self.arms.seed)]
+            return [self._given(chunks[i], 0.0, {}) for i in shuffled(picked, chunks, query, self.arms.seed)]
         return [
-            passage(chunks[i], float(fused[place[i]]), {name: float(s[place[i]]) for name, s in rankings.items()})
+            self._given(chunks[i], float(fused[place[i]]), {name: float(s[place[i]]) for name, s in rankings.items()})
             for i in picked
         ]
+
+    def _given(self, chunk: Chunk, score: float, scores: dict[str, float]) -> Passage:
+        found = passage(chunk, score, scores)
+        if self.arms.moves:
+            return found
+        return replace(found, metadata={name: value for name, value in found.metadata.items() if name != "moves"})
 
     def unknown(self, text: str) -> list[str]:
         """Words of ``text`` that no passage holds, as written; the ranking by words knows nothing of them."""

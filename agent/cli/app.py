@@ -10,7 +10,7 @@ import typer
 
 from agent.cli.exits import table
 
-_GROUPS = ("optimize", "batch", "runs", "export", "knowledge", "judge", "lint", "machine")
+_GROUPS = ("optimize", "batch", "ablate", "runs", "export", "knowledge", "judge", "lint", "machine")
 
 _DESCRIPTION = """Turn a PyTorch reference into a verified, fast kernel for a named accelerator.
 

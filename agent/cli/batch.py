@@ -102,7 +102,7 @@ def batch(
     items = [
         _Item(ref, t, f"{title}-{Path(ref).stem.replace('::', '-').replace('.', '-')}-{t}")
         for t in targets
-        for ref in _members(suites)
+        for ref in members(suites)
     ]
     _distinct(items)
     folder = home() / "batches" / title
@@ -201,7 +201,7 @@ def _one(item: _Item, job: Job | None, store: RunStore, console: Console, *, qui
     return BatchRow.of(report, str(folder / "report.html"))
 
 
-def _members(suites: list[str]) -> list[str]:
+def members(suites: list[str]) -> list[str]:
     """Spec references of what was asked for. Raises ``evaluators.errors.SpecError`` for an unknown one."""
     from evaluators.spec import suites as shipped
 

@@ -45,6 +45,7 @@ _CODES = {
     "CandidateNotFoundError": USAGE,
     "SettingsError": USAGE,
     "ArmsError": USAGE,
+    "PlanError": USAGE,
     "EmptyStoreError": MISSING,
     "ObjectsUnavailableError": MISSING,
     "StoreDamagedError": MISSING,

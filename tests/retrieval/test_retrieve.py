@@ -150,7 +150,7 @@ def test_shuffle_has_the_right_counts_and_the_wrong_content(store: KnowledgeStor
     assert Counter(p.kind for p in wrong) == Counter(p.kind for p in right)
     assert len({p.chunk_id for p in wrong}) == len(wrong)
     assert wrong == found(store, DRAFT, shuffle=True, seed=seed)
-    assert explain(wrong[0]).endswith("drawn at random (shuffled)")
+    assert explain(wrong[0]).endswith("drawn at random")
 
 
 def test_shuffle_draws_from_everything(store: KnowledgeStore) -> None:
@@ -170,3 +170,30 @@ def test_quotas_sum_to_k(k: int, phase: str, diagnosis: str) -> None:
         assert min(table.values()) >= 0
         assert table["kernel"] >= min(schedules, k // 2)
     assert quotas("search", diagnosis, k) == {}
+
+
+def test_moves_can_be_withheld_without_changing_the_passages(store: KnowledgeStore) -> None:
+    query = replace(DRAFT, phase="improve", diagnosis="spill")
+    given, withheld = found(store, query), found(store, query, moves=False)
+    assert [p.chunk_id for p in given] == [p.chunk_id for p in withheld]
+    assert any("moves" in p.metadata for p in given)
+    assert not any("moves" in p.metadata for p in withheld)
+    assert all("moves" not in p.metadata for p in found(store, query, moves=False, shuffle=True))
+
+
+def test_uniform_gives_fitting_exemplars_alone_each_as_often(store: KnowledgeStore) -> None:
+    drawn = [found(store, DRAFT, 1, uniform=True, seed=seed) for seed in range(60)]
+    counts = Counter(p.document for passages in drawn for p in passages)
+    assert {Path(d).stem for d in counts} == {"row_norm_a", "row_norm_b"}
+    assert min(counts.values()) > 15
+    assert all(p.metadata["language"] == "cpp" for passages in drawn for p in passages)
+    assert len(found(store, DRAFT, 12, uniform=True)) == 2
+    assert found(store, DRAFT, 12, uniform=True, seed=3) == found(store, DRAFT, 12, uniform=True, seed=3)
+    everything = found(store, replace(DRAFT, patterns=()), 12, uniform=True)
+    assert {p.kind for p in everything} == {"kernel"}
+    assert len(everything) == 6
+
+
+def test_two_ways_of_drawing_exclude_each_other() -> None:
+    with pytest.raises(ArmsError, match="one way or the other"):
+        Arms(shuffle=True, uniform=True)
