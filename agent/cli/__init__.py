@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with a documented code (see ``agent.cli.exits``)."""
+    # SIGTERM is an interruption like Ctrl-C: else processes that were started and temporary folders would be left behind.
+    signal.signal(signal.SIGTERM, _interrupted)
     sys.exit(run(arguments))
+
+
+def _interrupted(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -73,14 +73,17 @@ def ready(command: Sequence[str], files: Mapping[str, str], identity: str) -> Re
     key = hashlib.sha256("\0".join([*command, *options, *named, identity, *stamps]).encode()).hexdigest()[:24]
     kept = home() / "cache" / "headers"
     folder = kept / key
-    if not (folder / "head.h.gch").exists():
-        met = kept / f"{key}.met"
-        kept.mkdir(parents=True, exist_ok=True)
-        if not met.exists():
-            met.touch()
-            return None
-        if sum(1 for _ in kept.glob("*/head.h.gch")) >= _MOST or not _compiled([*command, *options], named, folder):
-            return None
+    try:
+        if not (folder / "head.h.gch").exists():
+            met = kept / f"{key}.met"
+            kept.mkdir(parents=True, exist_ok=True)
+            if not met.exists():
+                met.touch()
+                return None
+            if sum(1 for _ in kept.glob("*/head.h.gch")) >= _MOST or not _compiled([*command, *options], named, folder):
+                return None
+    except OSError:  # no room on the disk, or the cache was thrown away meanwhile
+        return None
     return Ready((*options, "-include", str(folder / "head.h")), folder)
 
 

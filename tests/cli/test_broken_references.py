@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -48,3 +52,21 @@ def test_judge_does_not_blame_the_candidate(command: Command, tmp_path: Path) ->
     shown = command("judge", kernel, "--reference", file)
     assert "calling forward: line 6" in shown.error
     assert shown.code == exits.USAGE
+
+
+def test_a_termination_while_the_reference_is_tried_out_leaves_nothing_behind(home: Path, tmp_path: Path) -> None:
+    """Neither folders nor processes: the judge's have been started by then."""
+    slow, temporary = tmp_path / "slow.yaml", tmp_path / "temporary"
+    slow.write_text(INPUTS + "  import time\n  time.sleep(600)\n  def reference(x): return x\n")
+    temporary.mkdir()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "agent.cli", "optimize", str(slow), "--target", "cpu-x86-64"],
+        env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while len({p.name.partition("-")[0] for p in temporary.iterdir()} & {"trial", "zygote", "reference"}) < 3:
+        assert run.poll() is None
+        time.sleep(0.05)
+    run.terminate()
+    assert run.communicate(timeout=60)[1].endswith("error: interrupted; nothing was recorded yet\n")
+    assert run.returncode == exits.INTERRUPTED
+    assert not [p.name for p in temporary.iterdir() if p.is_dir()]

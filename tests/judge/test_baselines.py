@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from torch._inductor import config as inductor
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
 from evaluators.judge import reference as module
 from evaluators.judge.reference import Baselines, Reference
@@ -182,11 +185,14 @@ def test_what_fails_to_compile_is_tried_once_more_without_what_was_kept(
     kept = tmp_path / "inductor"
     kept.mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    headers = Path(default_cache_dir()) / "precompiled_headers"
+    headers.mkdir(parents=True)
     for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, str(kept))
 
     def compiled(model: Any, mode: str | None) -> Any:
-        if not sound or os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(kept):
+        if not sound or os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(kept) or inductor.cpp_cache_precompile_headers:
             raise ImportError("cannot open shared object file")
         return model
 
@@ -195,5 +201,5 @@ def test_what_fails_to_compile_is_tried_once_more_without_what_was_kept(
     made.model, made.batcher = abs, SimpleNamespace(sets=[(1,)])  # type: ignore[assignment]
     said = made.compile({"mode": "default"}, [])
     assert ("failed" in said) is not sound
-    assert kept.exists() is not sound
+    assert kept.exists() is headers.exists() is not sound
     assert (made.compiled is abs) is sound

@@ -29,7 +29,9 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def built(text: str) -> Path:
     model = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
-    return Path(cpp.build(cpp.wrap({"k.cpp": text}, model), targets.load("cpu-x86-64")).native)
+    library = cpp.build(cpp.wrap({"k.cpp": text}, model), targets.load("cpu-x86-64")).native
+    assert library is not None
+    return Path(library)
 
 
 def code(library: Path) -> list[str]:
@@ -80,3 +82,9 @@ def test_options_that_are_gone_back_to_rule_it_out() -> None:
     assert headers.head(f"{PRECISE}{INCLUDES}#pragma GCC reset_options\n{BODY}") is None
     assert headers.head(f"{INCLUDES}#pragma GCC reset_options\n{BODY}") is not None
     assert headers.head(f"// go on \\\n{INCLUDES}{BODY}") is None
+
+
+def test_a_place_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "headers").write_text("in the way")
+    assert code(built(f"{INCLUDES}{BODY}"))
