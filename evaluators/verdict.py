@@ -40,6 +40,10 @@ class Accuracy:
     detail: str = ""
 
 
+_GONE = ("warm_ms",)
+"""Fields of timings that were recorded once."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """Paired timing. Times are milliseconds per call, medians over batches; ``samples`` are per-batch (baseline, candidate).
@@ -57,10 +61,6 @@ class Timing:
     samples: tuple[tuple[float, float], ...]
     clock: str
     fresh_process: bool = False
-    warm_ms: float | None = None
-    """In warm caches, on one input set again and again, beside the stronger baseline's ``warm_baseline_ms``. For comparison, of results
-    that nobody looked at; no ratio that counts is of these."""
-    warm_baseline_ms: float | None = None
     event_ms: float | None = None
     """The candidate's own device events, milliseconds per call; the time charged is never less, and the wall clock says how much more."""
 
@@ -109,6 +109,6 @@ class Evaluation:
         if d.get("timing"):
             t = dict(d["timing"])
             t["samples"] = tuple((float(a), float(b)) for a, b in t["samples"])
-            d["timing"] = Timing(**t)
+            d["timing"] = Timing(**{k: v for k, v in t.items() if k not in _GONE})
         d["roofline"] = Roofline(**d["roofline"]) if d.get("roofline") else None
         return cls(**d)

@@ -98,12 +98,6 @@ def _table(verdict: Evaluation) -> Table:
             "speed-up",
             f"[bold]{times(t.ratio)}[/] over {t.baseline} (95% interval {interval(t.low, t.high)}, {count(len(t.samples), 'pair')})",
         )
-        if t.warm_ms and t.warm_baseline_ms:
-            gain = times(t.warm_baseline_ms / t.warm_ms)
-            table.add_row(
-                "warm caches",
-                f"{t.warm_ms:.4g} ms, PyTorch {t.warm_baseline_ms:.4g} ms, {gain} (one input set again and again; does not count)",
-            )
     if verdict.roofline and verdict.roofline.fraction is not None:
         table.add_row("roofline", f"{100 * verdict.roofline.fraction:.0f}% of the {verdict.roofline.limit} bound")
     if verdict.resources.get("attribution"):

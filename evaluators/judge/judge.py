@@ -233,7 +233,7 @@ class Judge:
         profiled = base.resources.get("attribution") or {}
         looked |= {"attribution": shares} if (shares := looks.attribution()) else {}
         base = replace(base, resources={**base.resources, **looked, "library_operators": session.operators})
-        self._facts = contest.facts
+        self._facts = batches.facts()
         found = replace(base, status="correct", fitness=measured.ratio, timing=measured, roofline=bound)
         if bound is not None and measured.candidate_ms * _IMPOSSIBLE[self.target.kind] < _bytes_ms(bound):
             times = _bytes_ms(bound) / measured.candidate_ms

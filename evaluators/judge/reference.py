@@ -161,7 +161,10 @@ class Reference:
     def start_baseline(self) -> None:
         """Start the baseline's process, unless it runs: what it imports takes seconds, in which a candidate can be checked."""
         if not self.timers:
-            self.scratch.mkdir(parents=True, exist_ok=True)
+            try:
+                self.scratch.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise JudgeError(f"{self.scratch}: no folder for what torch.compile keeps: {error.strerror}") from None
             compiler = [] if self.settings.compile_mode == "off" else ["compile"]
             self.timers.append(Server("evaluators.judge.timing.baseline", compiler, self.pinned, self.folder.name))
 
@@ -205,8 +208,8 @@ class Reference:
     def side(self, baseline: str) -> Side:
         """The baseline as one side of a paired timing, once there is a stock."""
 
-        def run(calls: int, offset: int, kind: timing.Kind) -> float:
-            asked = {"op": "time", "baseline": baseline, "calls": calls, "offset": offset, "kind": kind}
+        def run(calls: int, offset: int, empty: bool) -> float:
+            asked = {"op": "time", "baseline": baseline, "calls": calls, "offset": offset, "empty": empty}
             begin = time.perf_counter()
             self.baseline.go()
             self.baseline.ask(asked, 300.0)
@@ -229,7 +232,7 @@ class Reference:
         self.server.pause()
         for number in range(4):
             self.baseline.go()
-            self.baseline.ask({"op": "time", "baseline": "eager", "calls": calls, "offset": 0, "kind": "calls"}, 300.0)
+            self.baseline.ask({"op": "time", "baseline": "eager", "calls": calls, "offset": 0, "empty": False}, 300.0)
             begin = time.perf_counter()
             self.baseline.ask({"op": "collect", "drop": number == 3}, 120.0)
             taken.append((time.perf_counter() - begin) * 1e3)
@@ -239,8 +242,9 @@ class Reference:
     def choose(self, batch_ms: float, whole: bool = False) -> Baselines:
         """Measure eager and torch.compile, and remember which is stronger; there must be a stock.
 
-        Where eager clearly wins, or torch.compile fails, that is remembered on disk by spec, target and toolchain, so that a later
-        search starts without compiling. No remembered time is ever given out: with ``whole`` both are measured whatever is remembered.
+        Where eager clearly wins, that is remembered on disk by spec, target and toolchain, so that a later search starts without
+        compiling; a failure to compile, which may be a full disk's, is not. No remembered time is ever given out: with ``whole`` both are
+        measured whatever is remembered.
         """
         if self.baselines is not None and not (whole and self.baselines.note):
             return self.baselines
@@ -257,7 +261,7 @@ class Reference:
             self.baselines = Baselines(ms, "eager", "torch.compile was switched off")
             return self.baselines
         if remembered is not None and not whole:
-            self.baselines = Baselines(ms, "eager", remembered["failure"], _lost(remembered))
+            self.baselines = Baselines(ms, "eager", note=_lost(remembered))
             return self.baselines
         reply = self._ask_baseline({"op": "compile", "mode": mode}, self.settings.compile_s)
         if "failed" in reply:
@@ -269,12 +273,12 @@ class Reference:
             ms = {n: statistics.median(p[i] for p in pairs) for i, n in enumerate(("eager", "compile"))}
             self.baselines = Baselines(ms, min(ms, key=lambda k: ms[k]))
             file.unlink(missing_ok=True)
-        # A burst of other work can make one median lie: what is remembered must hold in every pair.
-        if "failed" in reply or all(a < _CLEARLY * b for a, b in pairs):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_suffix(f".{os.getpid()}")
-            temporary.write_text(json.dumps({"ms": ms, "failure": self.baselines.failure}))
-            temporary.replace(file)
+            # A burst of other work can make one median lie: what is remembered must hold in every pair.
+            if all(a < _CLEARLY * b for a, b in pairs):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                temporary = file.with_suffix(f".{os.getpid()}")
+                temporary.write_text(json.dumps({"ms": ms}))
+                temporary.replace(file)
         return self.baselines
 
     def intact(self) -> bool:
@@ -306,10 +310,8 @@ class Reference:
 
 
 def _lost(remembered: dict[str, Any]) -> str:
-    """Why torch.compile is not measured, where eager won before; empty where it failed."""
+    """Why torch.compile is not measured."""
     ms = remembered["ms"]
-    if remembered["failure"] or not ms.get("eager") or not ms.get("compile"):
-        return ""
     times = ms["compile"] / ms["eager"]
     return f"torch.compile took {times:.1f} times as long as eager before and is left out while searching; the winner is timed against both"
 
@@ -319,4 +321,5 @@ def _read(file: Path) -> dict[str, Any] | None:
         data = json.loads(file.read_text())
     except (OSError, ValueError):
         return None
-    return data if isinstance(data, dict) and {"ms", "failure"} <= set(data) else None
+    ms = data.get("ms") if isinstance(data, dict) else None
+    return data if isinstance(ms, dict) and ms.get("eager") and ms.get("compile") else None

@@ -183,7 +183,10 @@ def build(source: str, target: Target) -> Build:
 def cache_folder() -> Path:
     """Where compiled libraries lie: ``$KERNELEVOLVE_HOME/cache/native``."""
     folder = home() / "cache" / "native"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolMissing(f"{folder}: no folder for compiled libraries: {error.strerror}") from None
     return folder
 
 

@@ -46,9 +46,7 @@ class Made(Contest):
     """A contest whose processes are made up."""
 
     def __init__(self, sides: dict[str, Steps], ours: Steps, chosen: Baselines, overdue_ms: float = 0.0) -> None:
-        self.session = SimpleNamespace(
-            settings=JudgeSettings(watched=0), device="cpu", closer=False, inputs_may_change=True
-        )  # type: ignore[assignment]
+        self.session = SimpleNamespace(settings=JudgeSettings(watched=0), device="cpu", closer=False)  # type: ignore[assignment]
         self.reference = SimpleNamespace(  # type: ignore[assignment]
             choose=lambda *_: chosen,
             side=lambda name, *_: sides[name],
@@ -57,9 +55,9 @@ class Made(Contest):
             calls={},
         )
         self.worker = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
-        self.batch_ms, self.warm_ms = 30.0, None
+        self.batch_ms = 30.0
         self.batches = SimpleNamespace(  # type: ignore[assignment]
-            side=ours, samples=SimpleNamespace(enough=True), begin=nothing, check=nothing, judge_progress=nothing, facts=list,
+            side=ours, samples=SimpleNamespace(enough=True), begin=nothing, check=nothing, judge_progress=nothing,
             overdue_ms=overdue_ms,
         )  # fmt: skip
 
@@ -147,7 +145,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def remember(file: Path) -> None:
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"ms": {"eager": 5.0, "compile": 6.5}, "failure": ""}))
+    file.write_text(json.dumps({"ms": {"eager": 5.0, "compile": 6.5}}))
 
 
 def test_a_remembered_time_is_never_given_out(file: Path) -> None:
@@ -167,6 +165,14 @@ def test_a_whole_choice_measures_what_was_remembered_and_forgets_what_no_longer_
     assert not file.exists()
     assert kept.choose(30.0, whole=True) is found
     assert kept.asked == 1
+
+
+def test_a_failure_to_compile_is_not_remembered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been a full disk's."""
+    kept = Kept(Steps(2.0))
+    monkeypatch.setattr(kept, "_ask_baseline", lambda *_: {"failed": "no space left on device"})
+    assert kept.choose(30.0).failure == "no space left on device"
+    assert not file.exists()
 
 
 def test_one_disturbed_median_is_not_remembered(file: Path) -> None:

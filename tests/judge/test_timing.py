@@ -37,10 +37,10 @@ class Recorder:
         self.empty_ms: Callable[[], float] = lambda: 0.0
 
     def side(self) -> timing.Side:
-        def run(calls: int, offset: int, kind: timing.Kind) -> float:
+        def run(calls: int, offset: int, empty: bool) -> float:
             self.calls.append((calls, offset))
             self.log.append(f"{self.name} runs")
-            return self.empty_ms() if kind == "flushes" else 1e3 * self.seconds * calls
+            return self.empty_ms() if empty else 1e3 * self.seconds * calls
 
         return timing.Side(
             lambda: self.log.append(f"{self.name} rests"),
@@ -150,20 +150,6 @@ def test_events_only_ever_make_a_candidate_slower() -> None:
     for claimed, wall in ((50.0, 20.0), (20.0, 20.2), (15.0, 20.5), (0.0, 20.0)):
         other.events_ms, other.beyond_ms = [claimed / 2], [wall - claimed]
         assert timing.fair(other, [trusted]) == [pytest.approx(max(claimed, wall - 0.5) / 2)]
-
-
-def test_warm_batches_are_on_one_input_set_and_compare_like_others() -> None:
-    """By the wall clock without device events; with them the trusted side by these, and the other less what batches usually hold beside."""
-    a, b = Recorder([], "A", 0.004), Recorder([], "B", 0.002)
-    theirs, ours = a.side(), b.side()
-    theirs.calls, ours.calls, theirs.offset = 5, 10, 3
-    assert timing.warm(theirs, ours, 3) == (pytest.approx(4.0), pytest.approx(2.0))
-    assert a.calls == [(5, 3)] * 3
-    assert (theirs.offset, ours.offset) == (3, 0)
-    theirs.events, ours.events, theirs.trusted = lambda: 19.0, lambda: 18.0, True
-    assert timing.warm(theirs, ours, 3) == (pytest.approx(19.0 / 5), pytest.approx(19.0 / 10))
-    ours.events = lambda: 25.0
-    assert timing.warm(theirs, ours, 3)[1] == pytest.approx(2.5)
 
 
 def test_wall_time_that_events_do_not_explain_is_reported() -> None:

@@ -131,19 +131,19 @@ class Batches:
         share = left / (settings.pairs + settings.watched) / max(self.looking_s / self.looks, 1e-6)
         return min(most, int(max(share, _SELDOM) + self.draw.random()))
 
-    def _request(self, calls: int, offset: int, kind: timing.Kind = "calls", record: bool = False) -> dict[str, Any]:
-        return {"op": "time", "calls": calls, "offset": offset, "kind": kind, "record": record}
+    def _request(self, calls: int, offset: int, empty: bool = False, record: bool = False) -> dict[str, Any]:
+        return {"op": "time", "calls": calls, "offset": offset, "empty": empty, "record": record}
 
-    def _run(self, calls: int, offset: int, kind: timing.Kind) -> float:
+    def _run(self, calls: int, offset: int, empty: bool) -> float:
         self.cut_short = False
         self.page.clear(self.reference.sets)
         pid = self.worker.pid
         before, faults, delayed = self.worker.cpu_ns(), procfs.faults(pid), procfs.delayed_ns(pid)
         begin = time.perf_counter()
         self.worker.go()
-        self.worker.ask(self._request(calls, offset, kind), self.session.settings.run_s + 10.0)
+        self.worker.ask(self._request(calls, offset, empty), self.session.settings.run_s + 10.0)
         asked_s = time.perf_counter() - begin
-        if not self.fetched and kind == "calls":
+        if not self.fetched and not empty:
             handed = time.perf_counter()
             self.worker.ask({"op": "collect"}, 60.0)
             if self.charged:

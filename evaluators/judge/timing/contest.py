@@ -6,7 +6,6 @@ import os
 import random
 import statistics
 
-from evaluators.judge.facts import Fact
 from evaluators.judge.processes.processes import Failed
 from evaluators.judge.session import WIDE, Session, close_all
 from evaluators.judge.timing import timing
@@ -19,8 +18,6 @@ _EARLY, _PRECISE = (7, 9), 1.04
 """Numbers of pairs after which a search has enough, where the borders of the interval are no further apart than this."""
 _MOST = 3
 _LEAST = 2
-_WARM = 5
-"""Batches of each side in warm caches."""
 _ALONE = 5
 """Batches of each baseline with no candidate left."""
 _IDLE_NS = 1_000_000
@@ -33,10 +30,6 @@ class Contest:
         self.session, self.worker, self.reference = session, session.worker, session.reference
         self.batch_ms, self.draw = batch_ms, random.SystemRandom()
         self.batches: Batches
-        self.facts: list[Fact] = []
-        """What was measured beside time in timed batches."""
-        self.warm_ms: tuple[float, float] | None = None
-        """In warm caches: the stronger baseline's and the candidate's milliseconds per call."""
 
     def prepare(self, whole: bool) -> None:
         """Make the input sets and choose the stronger baseline, once per judge (``whole``: with every baseline live); the candidate is
@@ -76,10 +69,6 @@ class Contest:
             if high <= _NARROW * low:
                 break
         self.batches.judge_progress()
-        self.facts = self.batches.facts()
-        if whole and not self.session.inputs_may_change:
-            stronger, _ = _stronger(names, rows)
-            self.warm_ms = timing.warm(theirs[names.index(stronger)], self.batches.side, _WARM)
         self.worker.close()
         ours = self.batches.side
         if ours.events_ms:
@@ -159,8 +148,6 @@ class Contest:
             samples=tuple(samples),
             clock="wall, cold L2" if flushed else "wall",
             event_ms=events,
-            warm_baseline_ms=self.warm_ms[0] if self.warm_ms else None,
-            warm_ms=self.warm_ms[1] if self.warm_ms else None,
         )
         return measured, notes
 

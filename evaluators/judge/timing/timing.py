@@ -17,10 +17,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-Kind = Literal["calls", "flushes", "warm"]
-"""What a batch is made of: calls on an input set each, nothing but what is around them, or calls on one input set, in warm caches."""
 RESAMPLES = 2000
 _SMALLEST_MS = 1e-4
 _CALIBRATIONS, _NEAR = 8, 0.1
@@ -35,14 +32,14 @@ _LATE_S = 2e-3
 class Side:
     """One side of a comparison: how to run a batch in its process, and what was learnt of it.
 
-    ``prepare(calls, offset)`` gives the coming calls fresh inputs. ``rest()`` stops the process. ``run(calls, offset, kind)`` wakes it,
+    ``prepare(calls, offset)`` gives the coming calls fresh inputs. ``rest()`` stops the process. ``run(calls, offset, empty)`` wakes it,
     and returns the batch's wall-clock milliseconds when it stands still again; ``events()`` then gives its device-event milliseconds or
     ``None``.
     A batch has at most ``sets`` calls, each on another input set.
     """
 
     rest: Callable[[], None]
-    run: Callable[[int, int, Kind], float]
+    run: Callable[[int, int, bool], float]
     events: Callable[[], float | None]
     prepare: Callable[[int, int], None]
     sets: int
@@ -63,11 +60,11 @@ class Side:
         self.rest()
         time.sleep(_REST_S)
 
-    def batch(self, kind: Kind = "calls") -> float:
+    def batch(self, empty: bool = False) -> float:
         """Wall-clock milliseconds of one batch."""
         self.settle()
-        wall = self.run(self.calls, self.offset, kind)
-        if kind == "calls":
+        wall = self.run(self.calls, self.offset, empty)
+        if not empty:
             self.last_s = wall / 1e3
             self.offset = (self.offset + self.calls) % self.sets
         return wall
@@ -115,7 +112,7 @@ class Side:
     def flushing(self, calls: int) -> float:
         """Milliseconds of the shortest of five batches of ``calls`` flushes alone."""
         kept, self.calls = self.calls, calls
-        found = min(self.batch("flushes") for _ in range(5))
+        found = min(self.batch(empty=True) for _ in range(5))
         self.calls = kept
         return found
 
@@ -161,23 +158,6 @@ def fair(side: Side, trusted: Sequence[Side]) -> list[float]:
     if found and not agreement(side, statistics.median(found))[1]:
         return [ms + side.overhead_ms / side.calls for ms in found]
     return found
-
-
-def warm(theirs: Side, ours: Side, rounds: int) -> tuple[float, float]:
-    """Median milliseconds per call of a trusted and another side in turns, with all calls of a batch on one input set and nothing in
-    between: in warm caches."""
-    walls: list[list[float]] = [[], []]
-    events: list[list[float]] = [[], []]
-    for _ in range(rounds):
-        for number, side in enumerate((theirs, ours)):
-            walls[number].append(side.batch("warm"))
-            found = side.events()
-            events[number] += [] if found is None else [found]
-    if events[0]:
-        # Beside the calls every batch holds the pause at its beginning, waking and waiting.
-        usual = statistics.median(w - e for w, e in zip(walls[0], events[0], strict=True))
-        walls = [events[0], [max(w - usual, e) for w, e in zip(walls[1], events[1], strict=True)]]
-    return statistics.median(walls[0]) / theirs.calls, statistics.median(walls[1]) / ours.calls
 
 
 def alternate(sides: Sequence[Side], rounds: int) -> list[tuple[float, ...]]:

@@ -56,24 +56,15 @@ class Batcher:
     def batch(self, call: Callable[..., Any], asked: dict[str, Any]) -> None:
         """The batch that was ``asked`` for; its results are kept until the next one."""
         self.last.clear()
-        kind = asked["kind"]
-        self.last = self.run(
-            None if kind == "flushes" else call, self.sets, asked["calls"], asked["offset"], kind == "warm"
-        )
+        self.last = self.run(None if asked["empty"] else call, self.sets, asked["calls"], asked["offset"])
 
     def run(
-        self,
-        call: Callable[..., Any] | None,
-        arguments: Sequence[Sequence[Any]],
-        calls: int,
-        offset: int,
-        warm: bool = False,
+        self, call: Callable[..., Any] | None, arguments: Sequence[Sequence[Any]], calls: int, offset: int
     ) -> dict[int, Any]:
         """``calls`` calls in a row, each on another argument set, from set ``offset`` on; returns when the device is idle.
 
         Gives the result of each set. With ``call=None`` only pause and flushes run: what the judge subtracts. After each call the page
-        holds where its result lies; all results of a batch are kept until it ends. With ``warm`` all calls are on one set, and there are
-        no flushes: what fits into caches stays there.
+        holds where its result lies; all results of a batch are kept until it ends.
         """
         last: dict[int, Any] = {}
         sets = len(arguments)
@@ -86,9 +77,9 @@ class Batcher:
                     self.begins.append(torch.cuda.Event(enable_timing=True))
                     self.ends.append(torch.cuda.Event(enable_timing=True))
             for done in range(calls):
-                i = (offset + (0 if warm else done)) % sets
+                i = (offset + done) % sets
                 if self.cuda:
-                    if self.flush is not None and not warm:
+                    if self.flush is not None:
                         self.flush.zero_()
                     self.begins[done].record()
                 if call is not None:
