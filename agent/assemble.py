@@ -87,13 +87,12 @@ def _work(spec: KernelSpec) -> Any:
         return None
 
 
-def judge(spec: KernelSpec, target: Target, prepare: bool = False) -> AbstractContextManager[Judge]:
-    """The judge; with ``prepare`` its processes start at once, while there is other work to do."""
+def judge(spec: KernelSpec, target: Target) -> AbstractContextManager[Judge]:
+    """The judge, whose processes start at once: there is other work to do meanwhile."""
     from evaluators.judge.judge import Judge as RealJudge
 
     made = RealJudge(spec, target)
-    if prepare:
-        made.prepare()
+    made.prepare()
     return made
 
 

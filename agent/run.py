@@ -55,7 +55,7 @@ def optimize(
     on_event(Preparing("trying out and tracing the reference"))
     with ExitStack() as prepared:
         if judge_factory is None:
-            judge = prepared.enter_context(assemble.judge(spec, target, prepare=True))
+            judge = prepared.enter_context(assemble.judge(spec, target))
 
             def judge_factory(_spec: KernelSpec, _target: Target) -> AbstractContextManager[Judge]:
                 return nullcontext(judge)

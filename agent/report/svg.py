@@ -6,6 +6,7 @@ Colours and fonts come from the page's style sheet through class names, so that 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -61,8 +62,8 @@ def linear(values: Sequence[float], start: float, end: float, count: int = 5, ze
     """A linear axis over finite ``values``, widened to round ticks. ``zero`` makes it include 0."""
     low, high = min(values), max(values)
     low = min(low, 0.0) if zero else low
-    if high <= low:
-        high = low + (abs(low) or 1.0)
+    if (high - low) / count < sys.float_info.min:  # equal, or subnormally close to it
+        high = low + max(abs(low), 1.0)
     step = _round_step((high - low) / count)
     first, last = math.floor(low / step), math.ceil(high / step)
     return Axis(first * step, last * step, start, end, False, tuple(i * step for i in range(first, last + 1)))
