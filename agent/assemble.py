@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from knowledge.runs.store import RunStore
 
 if TYPE_CHECKING:
     from agent.proposers.base import Context, Proposer
-    from agent.runtime import Judge, Prompt, Retriever, Synthesize
+    from agent.runtime import Judge, JudgeFactory, Prompt, Retriever, Synthesize
     from evaluators.spec.kernel_spec import KernelSpec
     from evaluators.target import Target
 
@@ -94,6 +94,11 @@ def judge(spec: KernelSpec, target: Target) -> AbstractContextManager[Judge]:
     made = RealJudge(spec, target)
     made.prepare()
     return made
+
+
+def shared(judge: Judge) -> JudgeFactory:
+    """A factory that gives a judge which its owner closes."""
+    return lambda _spec, _target: nullcontext(judge)
 
 
 def facts(spec: KernelSpec, target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:

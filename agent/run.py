@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -16,7 +16,7 @@ from agent.errors import RunBusyError, RunInterrupted, RunStalled
 from agent.events import OnEvent, Preparing, RunStarted, Stopping, silent
 from agent.proposers.base import Proposer
 from agent.result import RunResult, folder_of, result_of
-from agent.runtime import Judge, JudgeFactory, Retriever, Runtime, Synthesize
+from agent.runtime import JudgeFactory, Retriever, Runtime, Synthesize
 from agent.search.ids import new_run_id
 from agent.settings import RunSettings
 from evaluators.spec.kernel_spec import KernelSpec
@@ -55,11 +55,7 @@ def optimize(
     on_event(Preparing("trying out and tracing the reference"))
     with ExitStack() as prepared:
         if judge_factory is None:
-            judge = prepared.enter_context(assemble.judge(spec, target))
-
-            def judge_factory(_spec: KernelSpec, _target: Target) -> AbstractContextManager[Judge]:
-                return nullcontext(judge)
-
+            judge_factory = assemble.shared(prepared.enter_context(assemble.judge(spec, target)))
         operators, patterns = (facts or assemble.facts)(spec, target)
         parts = _parts(settings, run_id, proposers, retriever, judge_factory, synthesize, on_event)
         run = store.create_run(run_id, spec, target, settings.to_dict(), operators, patterns)

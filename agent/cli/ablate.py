@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -152,7 +152,7 @@ def _search(arm: Arm, spec: KernelSpec, target: Target, seed: int, settings: Run
     store = assemble.open_store(settings)
     key = hashlib.sha256(arm.name.encode()).hexdigest()[:8]
     run_id = f"{spec.name}-{seed}-{key}"
-    shared = lambda *_: nullcontext(judge)  # noqa: E731
+    shared = assemble.shared(judge)
     try:
         begun = store.get_run(run_id).id == run_id
     except RunNotFound:

@@ -70,12 +70,8 @@ class Judge:
         )
         self.device = target.device
         self.reference: Reference | None = None
-        self.starting: Reference | None = None
-        """One that was started and has not been given the spec."""
         self.weak = Weak()
         self.zygote: Server | None = None
-        self.awake = False
-        """Whether the zygote is known to be ready."""
         self.folder: Any = None
         self.absent: Absent | None = None
         self.environment: dict[str, str] = {}
@@ -110,10 +106,9 @@ class Judge:
         if self.zygote is not None:
             self.zygote.close()
             self.zygote = None
-        for reference in (self.reference, self.starting):
-            if reference is not None:
-                reference.close()
-        self.reference = self.starting = None
+        if self.reference is not None:
+            self.reference.close()
+            self.reference = None
         if self.absent is not None:
             self.absent.close()
             self.absent = None
@@ -323,38 +318,37 @@ class Judge:
         """Start the processes that :meth:`evaluate` will need, without waiting for them: what they import takes seconds."""
         if not self.target.present:
             return
-        if self.reference is None and self.starting is None:
-            self.starting = Reference(self.spec, self.target, self.settings, self.device, self.threads)
+        if self.reference is None:
+            self.reference = Reference(self.spec, self.target, self.settings, self.device, self.threads)
         if self.zygote is None:
             self.folder = tempfile.TemporaryDirectory(prefix="zygote-")
             preload = ["numpy", "triton"] if self.device == "cuda" else ["numpy"]
             frozen = self.device == "cpu" and self.settings.namespaces
             extra = {READ_ONLY: tempfile.gettempdir()} if frozen else {}
             env = environment(self.folder.name, self.threads, {**extra, **(PINNED if self.device == "cpu" else {})})
-            self.zygote, self.awake = Server("evaluators.judge.processes.zygote", preload, env, self.folder.name), False
+            self.zygote = Server("evaluators.judge.processes.zygote", preload, env, self.folder.name)
 
     def _start(self, phases: dict[str, float], timed: bool) -> None:
         """Start what is not running: the zygote, the reference. Where one has died since, both are started afresh."""
-        gone = self.zygote is not None and not self.zygote.alive
-        if gone or any(r is not None and not r.alive for r in (self.reference, self.starting)):
+        if any(p is not None and not p.alive for p in (self.zygote, self.reference)):
             self.close()
         with phase(phases, "start"):
             # Reference and zygote import PyTorch side by side.
             self.prepare()
             assert self.zygote is not None
-            if not self.awake:
+            assert self.reference is not None
+            if not self.zygote.started:
                 self.zygote.ready()
                 unpin(self.zygote.pid, os.sched_getaffinity(0))
                 if self.device == "cuda":
                     self._seed_triton()
-                self.awake = True
-        if timed and (reference := self.starting or self.reference):
-            reference.start_baseline()
-        if self.starting is not None:
+        if timed:
+            self.reference.start_baseline()
+        if not self.reference.opened:
             with phase(phases, "reference"):
                 ipc = self.device == "cuda" and usable_ipc(str(home() / "cache"))
-                starting, self.starting = self.starting, None
-                self.reference = starting.open(ipc)
+                reference, self.reference = self.reference, None  # one that cannot be opened is closed
+                self.reference = reference.open(ipc)
                 self.environment = {
                     **self.reference.environment, "threads": str(self.threads), "transport": "device IPC" if ipc else "host memory",
                 }  # fmt: skip

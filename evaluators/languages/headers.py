@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,9 +92,7 @@ def _compiled(command: Sequence[str], named: Sequence[str], folder: Path) -> boo
         work = Path(name) / "made"
         work.mkdir()
         (work / "head.h").write_text("".join(f"#include <{header}>\n" for header in named))
-        with contextlib.suppress(CompileFailed, OSError):
+        with contextlib.suppress(CompileFailed, OSError):  # another process may have been first
             if native.compile_in(work, [*command, "-x", "c++-header", "head.h", "-o", "head.h.gch"]):
-                with contextlib.suppress(OSError):  # another process was first
-                    work.rename(folder)
-        shutil.rmtree(work, ignore_errors=True)
+                work.rename(folder)
     return (folder / "head.h.gch").exists()

@@ -53,7 +53,7 @@ def test_a_read_far_outside_faults_though_nothing_comes_of_it(judge: Judge) -> N
 def test_a_sum_that_reads_one_element_past_its_input_meets_nan() -> None:
     source = """
 extern "C" void kernel(const float* x, float* y, int rows, int cols) {
-    float s = 0;
+    double s = 0;
     for (int i = 0; i <= rows * cols; ++i) s += x[i];
     y[0] = s;
 }
@@ -63,8 +63,7 @@ extern "C" void kernel(const float* x, float* y, int rows, int cols) {
         found = judge.evaluate(native(source, body), timed=False)
         assert found.status == "mismatch"
         assert "nan" in found.message
-        # Of a few numbers that nearly cancel the error may be large, but no NaN is among them.
-        assert "nan" not in judge.evaluate(native(source.replace("<=", "<"), body), timed=False).message
+        assert judge.evaluate(native(source.replace("<=", "<"), body), timed=False).status == "correct"
 
 
 @pytest.mark.parametrize("poison", [0xFF, 0x4B])

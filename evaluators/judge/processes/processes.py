@@ -93,13 +93,13 @@ class Server:
         self.module = module
         self.pid = self.process.pid
         self.exits: dict[int, int] = {}
-        self._started = self.stopped = False
+        self.started = self.stopped = False
 
     def ready(self) -> None:
         """Wait until it has imported what it needs. Raises :class:`JudgeError` where it dies at that."""
-        if not self._started:
+        if not self.started:
             self.wait_for("ready", _START_S)
-            self._started = True
+            self.started = True
 
     def wait_for(self, op: str, timeout: float) -> dict[str, Any]:
         """The next message of kind ``op``; worker exits that arrive meanwhile are noted."""

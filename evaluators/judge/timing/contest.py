@@ -64,9 +64,7 @@ class Contest:
             _HELPINGS if whole else 1
         ):  # how wide an interval is says nothing of its sign: more pairs favour nobody
             rows += self._rounds(theirs, rounds, () if whole else _EARLY)
-            _, samples = _stronger(names, rows)
-            _, low, high = timing.summarize(samples)
-            if high <= _NARROW * low:
+            if _within(_NARROW, rows):
                 break
         self.batches.judge_progress()
         self.worker.close()
@@ -101,7 +99,7 @@ class Contest:
                 watched += 1
             else:
                 rows.append((*row, batches.side.turn()))
-                timed = len(rows) >= rounds or (len(rows) in early and _narrow(rows))
+                timed = len(rows) >= rounds or (len(rows) in early and _within(_PRECISE, rows))
             seen = watched >= _MOST * wanted or (watched >= _LEAST and batches.samples.enough)
             finished = timed and seen
             batches.check()
@@ -113,8 +111,8 @@ class Contest:
         """What the samples amount to. The baselines are timed once more, with nothing of the candidate left: it may have slowed them."""
         alone = [[side.turn() for _ in range(_ALONE)] for side in theirs]
         limited = [(*(min(a, max(t)) for a, t in zip(r[:-1], alone, strict=True)), r[-1]) for r in rows]
-        stronger, samples = _stronger(names, limited)
-        index = names.index(stronger)
+        index, samples = _stronger(limited)
+        stronger = names[index]
         medians = {n: statistics.median(r[i] for r in limited) for i, n in enumerate(names)}
         ratio, low, high = timing.summarize(samples)
         candidate_ms = statistics.median(b for _, b in samples)
@@ -165,14 +163,14 @@ class Contest:
         return found
 
 
-def _narrow(rows: list[tuple[float, ...]]) -> bool:
-    """Whether the interval of the first side's turns against the last one's is narrow enough to rank candidates by."""
-    _, low, high = timing.summarize([(row[0], row[-1]) for row in rows])
-    return high <= _PRECISE * low
+def _within(times: float, rows: list[tuple[float, ...]]) -> bool:
+    """Whether the interval's upper border is at most so many times the lower one."""
+    _, low, high = timing.summarize(_stronger(rows)[1])
+    return high <= times * low
 
 
-def _stronger(names: list[str], rows: list[tuple[float, ...]]) -> tuple[str, list[tuple[float, float]]]:
-    """The baseline with the smaller median, and its samples paired with the candidate's, which are the last of each row."""
-    medians = [statistics.median(r[i] for r in rows) for i in range(len(names))]
+def _stronger(rows: list[tuple[float, ...]]) -> tuple[int, list[tuple[float, float]]]:
+    """The index of the baseline with the smaller median, and its samples paired with the candidate's, which are the last of each row."""
+    medians = [statistics.median(r[i] for r in rows) for i in range(len(rows[0]) - 1)]
     index = medians.index(min(medians))
-    return names[index], [(r[index], r[-1]) for r in rows]
+    return index, [(r[index], r[-1]) for r in rows]
