@@ -50,11 +50,13 @@ def ablate(
     from agent.figures import count
     from agent.report.ablation import sentences, write_ablation
     from evaluators.home import home
-    from retrieval.ablation.plan import check_name, load
+    from retrieval.ablation.plan import check_name, load, shipped
     from retrieval.ablation.records import Records
 
     if (plan is None) == (report is None):
-        raise CommandError("give a plan, or --report with the name of an ablation")
+        raise CommandError(
+            f"give a plan, a file or one of {', '.join(shipped())}; or --report with the name of an ablation"
+        )
     if report is not None:
         records = Records(home() / "ablations" / check_name(report))
         asked = records.plan()

@@ -114,7 +114,7 @@ class Live:
                 self.doing("timing the best kernel again in fresh processes")
                 self._judges = True
             case events.Confirmed():
-                self.say(f"confirmed in fresh processes: {_figures(event.evaluation)}")
+                self.say(f"confirmed in fresh processes: {_figures(event.evaluation)}    {event.candidate_id}")
             case events.Stopping():
                 when = " after this candidate; Ctrl-C again stops at once" if self._judges else ""
                 self.say(f"[yellow]stopping{when}[/]")

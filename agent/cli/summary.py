@@ -28,9 +28,10 @@ def result_table(report: RunReport, folder: Path | None) -> Table:
         for name in ("eager", "compile"):
             if name in t.baselines:
                 table.add_row(f"PyTorch {name}", f"{t.baselines[name]:.4g} ms")
+        table.add_row("candidate", verdict.candidate_id)
         table.add_row("kernel", f"{t.candidate_ms:.4g} ms{report.of_origin and f' (the one{report.of_origin})'}")
         source = "re-run in a fresh process" if t.fresh_process else "measured while searching"
-        spread = f"95% interval {interval(t.low, t.high)}, {count(len(t.samples), 'pair')}, {source}"
+        spread = f"95% interval {interval(t.low, t.high)}, median of {count(len(t.samples), 'pair')}, {source}"
         table.add_row("speed-up", f"[bold]{times(t.ratio)}[/] over {t.baseline} ({spread})")
     if verdict and verdict.accuracy:
         a = verdict.accuracy
